@@ -1,0 +1,168 @@
+"""The settings of a recipe: names, types, bounds, defaults, and what each is for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Profile = Literal["cpu", "gpu", "smoke"]
+PROFILES: tuple[Profile, ...] = ("cpu", "gpu", "smoke")
+
+Questions = Annotated[int | None, Field(ge=1, description="how many questions, or null for all")]
+Temperature = Annotated[float, Field(gt=0, le=5, description="sampling temperature")]
+LearningRate = Annotated[float, Field(ge=0, le=1, description="peak learning rate; 0 learns nothing")]
+Beta = Annotated[float, Field(ge=0, le=10, description="weight of the distance to the reference policy")]
+
+
+class Group(BaseModel):
+    """A group of settings: no other keys, no conversions, not changed once made."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_default=True, allow_inf_nan=False)
+
+
+class Task(Group):
+    """What is asked, and over which data."""
+
+    kind: Literal["sql"] = Field(default="sql", description="task family")
+    dataset: str = Field(default="sql-gen", description="a shipped dataset; not used where database and questions are given")
+    database: str | list[str] | None = Field(default=None, description="your SQLite file, or several with one schema and other rows")
+    questions: str | None = Field(default=None, description="your questions with their SQL, .csv or .jsonl")
+    schema_values: bool = Field(default=True, description="whether the prompt shows example values of each column")
+    timeout_s: float = Field(default=2.0, gt=0, le=600, description="time limit of one query in seconds")
+
+    @model_validator(mode="after")
+    def _own_data_is_whole(self) -> Task:
+        if self.database == [] or (isinstance(self.database, list) and "" in self.database) or self.database == "":
+            raise ValueError("task.database names no file; give a file, a list of files, or null for the shipped dataset.")
+        if (self.database is None) != (self.questions is None):
+            given, missing = ("database", "questions") if self.questions is None else ("questions", "database")
+            raise ValueError(f"task.{given} is given but task.{missing} is not; your own data needs both: add --set task.{missing}=FILE")
+        return self
+
+
+class Lora(Group):
+    """The adapter that is trained."""
+
+    rank: int = Field(default=16, ge=1, le=1024, description="rank of the adapter matrices")
+    alpha: int = Field(default=32, ge=1, le=4096, description="scale of the adapter: alpha / rank")
+    targets: str | list[str] = Field(
+        default="all-linear", description="the layers that get an adapter: all-linear, or a list of their names"
+    )
+
+
+class Model(Group):
+    """The model that learns."""
+
+    name: str = Field(default="embedded", min_length=1, description="embedded, a folder, or a Hugging Face name")
+    quantization: Literal["none", "nf4", "int8"] = Field(default="none", description="how the frozen weights are stored")
+    dtype: Literal["auto", "bfloat16", "float32"] = Field(default="auto", description="number format of the weights")
+    lora: Lora = Lora()
+
+
+class Limits(Group):
+    """How many questions each stage takes; null takes all."""
+
+    readiness: Questions = 40
+    references: Questions = 300
+    own: Questions = 300
+    calibrate: Questions = 200
+    validation: Questions = 60
+    test: Questions = 120
+    unseen: Questions = 80
+
+
+class Rollouts(Group):
+    """How answers are sampled."""
+
+    temperature: Temperature = 1.0
+    max_new_tokens: int = Field(default=64, ge=1, le=8192, description="longest answer in tokens")
+    branches: int = Field(default=256, ge=1, le=65_536, description="answers that one process decodes together")
+
+
+class Pairs(Group):
+    """How right and wrong answers become training pairs."""
+
+    strategy: Literal["max_margin", "nearest", "random", "all_capped"] = Field(
+        default="nearest", description="which right answer meets which wrong"
+    )
+    per_prompt: int = Field(default=2, ge=1, le=256, description="most pairs of one question")
+    corrections: bool = Field(default=True, description="whether one-turn corrections of wrong answers are made as well")
+
+
+class Round(Group):
+    """One round of the warm start (DPO with an NLL term)."""
+
+    source: Literal["references", "own"] = Field(description="what is put over own wrong answers: the gold, or own right answers")
+    k: int = Field(default=8, ge=1, le=256, description="answers sampled for each question before the round")
+    epochs: int = Field(default=1, ge=1, le=100, description="passes over the pairs")
+    learning_rate: LearningRate = 5e-4
+    nll: float = Field(default=1.0, ge=0, le=100, description="weight of the likelihood of the chosen answer")
+    contrast: float = Field(default=0.15, ge=0, le=100, description="weight of the preference of chosen over rejected")
+    beta: Beta = 0.1
+    batch: int = Field(default=16, ge=1, le=4096, description="pairs of one optimizer step")
+    warmup_ratio: float = Field(default=0.1, ge=0, lt=1, description="share of the steps in which the learning rate rises")
+    scheduler: Literal["linear", "cosine", "constant", "constant_with_warmup"] = Field(
+        default="linear", description="course of the learning rate"
+    )
+
+    @model_validator(mode="after")
+    def _something_is_learned(self) -> Round:
+        if self.nll == 0 and self.contrast == 0:
+            raise ValueError("nll and contrast are both 0, so this round has no loss; give one of them a weight.")
+        return self
+
+
+class WarmStart(Group):
+    """Learning from pairs before any online step."""
+
+    rounds: list[Round] = Field(
+        default=[Round(source="references", k=1, epochs=3, learning_rate=1e-3), Round(source="own")],
+        min_length=1,
+        description="the rounds in order",
+    )
+
+
+class Calibrate(Group):
+    """Online calibration (GRPO) from the warm start's adapter, which is also its reference."""
+
+    steps: int = Field(default=12, ge=0, le=100_000, description="optimizer steps; 0 leaves calibration out")
+    prompts: int = Field(default=8, ge=1, le=4096, description="questions of one step")
+    k: int = Field(default=8, ge=2, le=256, description="answers for each question")
+    learning_rate: LearningRate = 1e-4
+    beta: Beta = 0.05
+    temperature: Temperature = 1.0
+    loss_type: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"] = Field(
+        default="dapo", description="TRL's GRPO loss"
+    )
+    scale_rewards: Literal["group", "batch", "none"] = Field(default="none", description="what rewards are divided by")
+    save_every: int = Field(default=4, ge=1, le=100_000, description="steps between two checkpoints")
+
+
+class Select(Group):
+    """Which checkpoint becomes the policy; chosen on validation, never on test."""
+
+    candidates: int = Field(default=3, ge=1, le=100, description="checkpoints that are compared")
+    metric: Literal["greedy", "samples", "both"] = Field(default="both", description="what they are compared by")
+
+
+class Evaluate(Group):
+    """How base, warm start and calibrated model are measured. Greedy answers are always measured too."""
+
+    k: int = Field(default=4, ge=1, le=256, description="sampled answers for each question")
+    temperature: Temperature = 1.0
+
+
+class Track(Group):
+    """Trackers beside the run's own metrics."""
+
+    wandb: Literal["auto", "off"] = Field(
+        default="auto", description="auto: online with a key and a network, else offline; off: no tracker"
+    )
+
+
+class Expected(Group):
+    """What a run takes, as measured; said by --dry-run."""
+
+    memory_gb: float = Field(gt=0, description="peak memory in GB (of the GPU where there is one)")
+    minutes: float = Field(gt=0, description="minutes for the whole loop")
