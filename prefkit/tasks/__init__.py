@@ -1,0 +1,1 @@
+"""What is asked: `base.py` says what a task is, and each task family has one file."""
