@@ -1,0 +1,1 @@
+"""Models: load (embedded, Hugging Face, quantised, adapters) and generate."""
