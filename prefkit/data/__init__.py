@@ -1,0 +1,1 @@
+"""From answers to rows: rollouts with verdicts, preference pairs, corrections, readiness."""

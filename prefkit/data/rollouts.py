@@ -1,0 +1,203 @@
+"""Rollouts: answers of one model to prompts, each verified, committed batch by batch so that a killed run asks nothing twice.
+
+Batches are a function of the requests alone, and each answer has a random stream of its own, so a resumed stage ends with the same rows
+as one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from prefkit.hashing import hash_value
+from prefkit.tasks.base import Example, Message, Task
+from prefkit.verify.scheduler import Scheduler
+
+Row = dict[str, Any]
+
+
+class Pool(Protocol):
+    """What answers prompts: `scale.workers.Workers`, or a stand-in."""
+
+    def map(self, job: str, batches: Iterable[dict]) -> Iterator[tuple[int, object]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Who answers, and how. `branches`: answers decoded together; `model`: a ModelSpec as a dictionary; `adapter`: its folder or None."""
+
+    model: dict[str, str]
+    adapter: str | None
+    k: int
+    temperature: float
+    max_new_tokens: int
+    seed: int
+    branches: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One prompt to answer. `name` is unique in its stage and seeds its answers."""
+
+    name: str
+    example: Example
+    messages: list[Message]
+    turn: int = 0
+    parent: str | None = None
+
+
+def first_turn(task: Task, examples: Iterable[Example]) -> list[Request]:
+    """Requests for the first answer to each question."""
+    return [Request(example.id, example, task.prompt(example)) for example in examples]
+
+
+def collect(
+    stage: str,
+    requests: Sequence[Request],
+    sampling: Sampling,
+    task: Task,
+    pool: Pool,
+    scheduler: Scheduler,
+    partial: Path,
+    advance: Callable[[int, dict[str, float]], None],
+) -> tuple[list[Row], list[Row]]:
+    """Rollout rows and verdict rows for all requests, in their order.
+
+    `partial` holds the batches that are done, for the next try; remove it once the rows are written. `advance(prompts, figures)` is told of
+    each batch.
+    """
+    size = max(1, sampling.branches // sampling.k)
+    # Questions on one database stand together, so that a batch computes its schema once.
+    order = sorted(requests, key=lambda request: request.example.database)
+    batches = [order[start : start + size] for start in range(0, len(order), size)]
+    identity = hash_value([stage, asdict(sampling), [[request.name, request.messages] for request in requests]])
+    answers: dict[str, Row] = {}
+    verdicts: dict[str, Row] = {}
+    right = seen = 0
+    for number, results in _answered(stage, batches, sampling, pool, partial, identity):
+        del number
+        for result in results:
+            answers[result["name"]] = result
+        checks = [
+            task.check(request.example, answer["completion"], id=_id(stage, request, k))
+            for request in order
+            if request.name in {result["name"] for result in results}
+            for k, answer in enumerate(answers[request.name]["answers"])
+        ]
+        for verdict in scheduler.verify(checks):
+            verdicts[verdict.id] = _verdict_row(verdict)
+            seen += 1
+            right += verdict.score == 1
+        advance(len(results), {"right": round(right / max(seen, 1), 3)})
+    rows = [_row(stage, request, answers[request.name], k, sampling) for request in requests for k in range(sampling.k)]
+    return rows, [verdicts[row["id"]] for row in rows]
+
+
+def _answered(
+    stage: str, batches: list[list[Request]], sampling: Sampling, pool: Pool, partial: Path, identity: str
+) -> Iterator[tuple[int, list[Row]]]:
+    done = _read_partial(partial, identity)
+    yield from sorted(done.items())
+    missing = [number for number in range(len(batches)) if number not in done]
+    arguments = [
+        {
+            "model": sampling.model,
+            "adapter": sampling.adapter,
+            "prompts": [{"name": f"{stage}/{request.name}", "messages": request.messages} for request in batches[number]],
+            "k": sampling.k,
+            "temperature": sampling.temperature,
+            "max_new_tokens": sampling.max_new_tokens,
+            "seed": sampling.seed,
+        }
+        for number in missing
+    ]
+    if not missing:
+        return
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    with partial.open("a" if done else "w") as stream:
+        if not done:
+            stream.write(json.dumps({"identity": identity}) + "\n")
+        for index, results in pool.map("answer", arguments):
+            number = missing[index]
+            results = [{**result, "name": result["name"].removeprefix(f"{stage}/")} for result in results]
+            stream.write(json.dumps({"batch": number, "results": results}) + "\n")
+            stream.flush()
+            yield number, results
+
+
+def _read_partial(partial: Path, identity: str) -> dict[int, list[Row]]:
+    """The batches an interrupted try has committed; nothing where they belong to other requests. A torn last line is cut off."""
+    if not partial.is_file():
+        return {}
+    data = partial.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    lines = [json.loads(line) for line in whole.splitlines()]
+    if not lines or lines[0].get("identity") != identity:
+        return {}
+    if len(whole) < len(data):
+        partial.write_bytes(whole)
+    return {line["batch"]: line["results"] for line in lines[1:]}
+
+
+def _id(stage: str, request: Request, k: int) -> str:
+    return f"{stage}/{request.name}/{k}"
+
+
+def _row(stage: str, request: Request, result: Row, k: int, sampling: Sampling) -> Row:
+    answer, example = result["answers"][k], request.example
+    return {
+        "id": _id(stage, request, k),
+        "example_id": example.id,
+        "split": example.split,
+        "database": example.database,
+        "level": example.level,
+        "messages": request.messages,
+        "prompt_ids": result["prompt_ids"],
+        "completion": answer["completion"],
+        "completion_ids": answer["ids"],
+        "logprobs": answer["logprobs"],
+        "ended": answer["ended"],
+        "k": k,
+        "temperature": float(sampling.temperature),
+        "seed": sampling.seed,
+        "model": sampling.model["name"],
+        "turn": request.turn,
+        "parent": request.parent,
+    }
+
+
+def _verdict_row(verdict) -> Row:
+    row = verdict.to_dict()
+    row["versions"] = json.dumps(row.get("versions") or {}, sort_keys=True)
+    return row
+
+
+def grouped(rows: Sequence[Row], verdicts: Sequence[Row]) -> dict[str, list[tuple[Row, Row]]]:
+    """(rollout, verdict) by question, in order."""
+    by_id = {verdict["id"]: verdict for verdict in verdicts}
+    groups: dict[str, list[tuple[Row, Row]]] = defaultdict(list)
+    for row in rows:
+        groups[row["example_id"]].append((row, by_id[row["id"]]))
+    return dict(groups)
+
+
+def figures(rows: Sequence[Row], verdicts: Sequence[Row]) -> dict[str, Any]:
+    """The counts a stage reports of its rollouts."""
+    groups = grouped(rows, verdicts)
+    rights = [[verdict["score"] == 1 for _, verdict in group] for group in groups.values()]
+    return {
+        "prompts": len(groups),
+        "answers": len(rows),
+        "unique": len({(row["example_id"], row["completion"]) for row in rows}),
+        "tokens": sum(len(row["completion_ids"]) for row in rows),
+        "truncated": sum(not row["ended"] for row in rows),
+        "right": sum(map(sum, rights)),
+        "prompts_with_right": sum(map(any, rights)),
+        "mixed": sum(any(group) and not all(group) for group in rights),
+        "verifier_calls": len(verdicts),
+        "not_judged": sum(verdict["score"] is None for verdict in verdicts),
+    }

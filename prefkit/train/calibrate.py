@@ -1,0 +1,166 @@
+"""Calibration: small online batches of GRPO from the warm-started adapter, which is also the KL reference, through TRL's GRPOTrainer.
+
+Each step samples K answers for a few prompts with prefkit's own sampler, verifies them, and moves the policy towards the right ones of each
+group (GRPO, arXiv 2402.03300). Reward is the verdict's score; an answer that cannot be judged has none and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from prefkit.models.generate import sample, stream_seed
+from prefkit.models.load import MergedCopy, ModelSpec, compute_dtype, end_ids, load_adapter, load_base
+from prefkit.train import guard
+from prefkit.train.checkpoints import latest_checkpoint
+from prefkit.train.shared_prefix import share_prefixes
+from prefkit.train.training import CandidateCallback, MetricsCallback, quiet_datasets, ranks, save_adapter, training_arguments
+
+MICRO_GROUPS = 2  # groups in one forward
+
+
+def run(
+    *, model: dict, adapter: str, prompts: list[dict], output: str, settings: dict, seed: int, cache: str | None, report: Callable[[dict], None]
+) -> dict:
+    """Calibrate and save the adapter into `output`/adapter, with a candidate every `save_every` steps as `output`/candidates/step-N.
+
+    Args: adapter: the start and the reference; prompts: {"name", "messages", "golds", "databases"}; settings: steps, prompts, k, learning_rate,
+    beta, temperature, loss_type, scale_rewards, save_every, max_new_tokens, timeout_s, columns.
+    Returns the figures steps, tokens, reward_first, reward_last, kl_last, groups_with_signal, changed_share, start_difference.
+    """
+    from trl import GRPOConfig
+
+    from prefkit.train.trl_seams import GroupTrainer, score_completions_only
+
+    quiet_datasets()
+    guard.refuse_vllm_on_4bit(model["quantization"], use_vllm=False)
+    spec, folder, k = ModelSpec(**model), Path(output), settings["k"]
+    base, tokenizer = load_base(spec)
+    unshared = share_prefixes(base)
+    score_completions_only()
+    policy = load_adapter(base, adapter, trainable=True)
+    per_rank = settings["prompts"] * k // ranks()
+    micro = min(MICRO_GROUPS * k, per_rank)
+    arguments = GRPOConfig(
+        **training_arguments(folder, spec, {**settings, "scheduler": "constant", "warmup_ratio": 0}, seed, compute_dtype(spec.dtype)),
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=per_rank // micro,
+        num_generations=k,
+        max_completion_length=settings["max_new_tokens"],
+        max_steps=settings["steps"],
+        beta=settings["beta"],
+        temperature=settings["temperature"],
+        loss_type=settings["loss_type"],
+        scale_rewards=settings["scale_rewards"],
+    )
+    metrics = MetricsCallback(report)
+    with Reward(prompts, settings, Path(cache) if cache else None) as reward:
+        sampler = OwnSampler(policy, tokenizer, spec, prompts, settings, seed)
+        trainer = GroupTrainer(
+            model=policy, args=arguments, reward_funcs=reward, train_dataset=prompt_rows(prompts), processing_class=tokenizer, callbacks=[metrics, CandidateCallback(folder / "candidates", settings["save_every"])], sampler=sampler
+        )
+        sampler.trainer = trainer
+        guard.upcast_trainable(trainer.model)
+        guard.check_nf4_trains(trainer.model)
+        guard.check_no_dropout(trainer.model)
+        guard.check_start(trainer.model, adapter)
+        difference = start_difference(trainer, tokenizer, prompts[0]["messages"])
+        guard.check_reference(difference)
+        before = guard.Snapshot(trainer.model)
+        trainer.train(resume_from_checkpoint=latest_checkpoint(folder))
+    save_adapter(trainer, folder / "adapter")
+    signal = [1 - row["frac_reward_zero_std"] for row in metrics.rows if "frac_reward_zero_std" in row]
+    return {
+        "steps": trainer.state.global_step,
+        "tokens": int(trainer.state.num_input_tokens_seen),
+        "reward_first": metrics.first("reward"),
+        "reward_last": metrics.last("reward"),
+        "kl_last": metrics.last("kl"),
+        "groups_with_signal": sum(signal) / len(signal) if signal else None,
+        "changed_share": before.changed_share(trainer.model),
+        "start_difference": difference,
+        "shared_prefix": unshared or "yes",
+    }
+
+
+def prompt_rows(prompts: list[dict]):
+    """The prompts as TRL's dataset; everything else stays with the reward, found by name."""
+    from datasets import Dataset
+
+    return Dataset.from_list([{"prompt": prompt["messages"], "name": prompt["name"]} for prompt in prompts])
+
+
+class OwnSampler:
+    """TRL's generation method: unique prompts are prefilled once, from a merged copy of the policy where its weights are plain."""
+
+    def __init__(self, policy, tokenizer, spec: ModelSpec, prompts: list[dict], settings: dict, seed: int):
+        self.merged = MergedCopy(policy) if spec.quantization == "none" else None
+        self.policy, self.settings, self.seed = policy, settings, seed
+        self.end = end_ids(policy.get_base_model(), tokenizer)
+        self.trainer = None
+
+    def __call__(self, prompt_ids: list[list[int]], k: int) -> tuple[list[list[int]], list[list[float]]]:
+        step, rank = self.trainer.state.global_step, self.trainer.accelerator.process_index
+        unique = prompt_ids[::k]
+        seeds = [[stream_seed(self.seed, f"calibrate/{step}/{rank}/{row}", index) for index in range(k)] for row in range(len(unique))]
+        options = {"end_ids": self.end, "max_new_tokens": self.settings["max_new_tokens"], "temperature": self.settings["temperature"]}
+        if self.merged:
+            groups = sample(self.merged.sync(), unique, seeds, **options)
+        else:
+            self.policy.eval()
+            with self.trainer.accelerator.autocast():
+                groups = sample(self.policy.get_base_model(), unique, seeds, **options)
+            self.policy.train()
+        answers = [answer for group in groups for answer in group]
+        return [answer.ids for answer in answers], [answer.logprobs for answer in answers]
+
+
+class Reward:
+    """The verdict's score of each answer; None where it cannot be judged, which TRL leaves out of the group."""
+
+    __name__ = "verified"
+
+    def __init__(self, prompts: list[dict], settings: dict, cache: Path | None):
+        from prefkit.verify.scheduler import Scheduler
+
+        self.examples = {prompt["name"]: prompt for prompt in prompts}
+        self.settings = settings
+        self.scheduler = Scheduler(workers=1, cache=cache)
+
+    def __enter__(self) -> Reward:
+        self.scheduler.__enter__()
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.scheduler.__exit__(*exception)
+
+    def __call__(self, prompts, completions, name, **_columns) -> list[float | None]:
+        from prefkit.verify.sql import SqlCheck
+
+        checks = []
+        for number, (completion, key) in enumerate(zip(completions, name, strict=True)):
+            example = self.examples[key]
+            checks.append(
+                SqlCheck(
+                    id=str(number),
+                    answer=completion[-1]["content"],
+                    golds=tuple(example["golds"]),
+                    databases=tuple(example["databases"]),
+                    timeout_s=self.settings["timeout_s"],
+                )
+            )
+        return [verdict.score for verdict in self.scheduler.verify(checks)]
+
+
+def start_difference(trainer, tokenizer, messages: list[dict]) -> float:
+    """The largest difference in log-probability between policy and reference on a probe prompt, before any step."""
+    import torch
+    from trl.trainer.utils import use_adapter
+
+    ids = torch.tensor([tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]], device=trainer.accelerator.device)
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    with torch.no_grad(), trainer.accelerator.autocast():
+        policy = model(input_ids=ids).logits.float().log_softmax(-1)
+        with use_adapter(model, adapter_name="ref" if "ref" in model.peft_config else None):
+            reference = model(input_ids=ids).logits.float().log_softmax(-1)
+    return float((policy - reference).abs().max())

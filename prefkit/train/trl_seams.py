@@ -1,0 +1,103 @@
+"""Everything that touches TRL's private methods stands here, each seam with the reason why; a test holds their signatures.
+
+TRL is pinned to 1.16: its losses, samplers of prompts and metrics stay its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch.utils.data import Sampler
+from trl import DPOTrainer, GRPOTrainer
+from trl.trainer import grpo_trainer
+from trl.trainer import utils as trl_utils
+
+
+def score_completions_only() -> None:
+    """Make TRL's fused head score the positions with a label only, on every device.
+
+    It does so on devices with Triton; elsewhere it scores each position of the prompt too, against compilers that dislike changing shapes.
+    Nothing is compiled here, and the head over 49,152 tokens is most of a short row's cost: a step took 2.2 times as long without this.
+    """
+    trl_utils._use_triton = lambda _device: True
+
+
+class BlockSampler(Sampler[int]):
+    """Rows in shuffled blocks of one group (a database), so that the rows of a batch share their schema; a new order each epoch."""
+
+    def __init__(self, groups: list[str], block: int, seed: int):
+        self.groups, self.block, self.seed, self.epoch = groups, block, seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed * 1000 + self.epoch)
+        by_group: dict[str, list[int]] = {}
+        for index in torch.randperm(len(self.groups), generator=generator).tolist():
+            by_group.setdefault(self.groups[index], []).append(index)
+        full, rest = [], []
+        for rows in by_group.values():
+            cut = len(rows) - len(rows) % self.block
+            full += [rows[start : start + self.block] for start in range(0, cut, self.block)]
+            rest += rows[cut:]
+        blocks = [full[index] for index in torch.randperm(len(full), generator=generator).tolist()]
+        # What does not fill a block comes last, still sorted by group: no row is left out.
+        return iter([index for block in blocks for index in block] + rest)
+
+
+class PairTrainer(DPOTrainer):
+    """DPOTrainer over rows that are tokenised already (prompt_ids, chosen_ids, rejected_ids), drawn in blocks of one group.
+
+    TRL tokenises conversations itself, prompt and prompt + answer apart, and then looks for where they part; with token ids of our own the
+    prompt is exactly the one that was sampled from (trl#5213).
+    """
+
+    def __init__(self, *args, groups: list[str], block: int, **kwargs):
+        self._groups, self._block = groups, block
+        super().__init__(*args, **kwargs)
+
+    def _prepare_dataset(self, dataset, *_args):
+        return dataset
+
+    def _get_train_sampler(self, *_args) -> Sampler[int]:
+        return BlockSampler(self._groups, self._block, self.args.seed)
+
+
+class GroupTrainer(GRPOTrainer):
+    """GRPOTrainer that samples with `sampler` and keeps the answers of a prompt in one micro-batch, where they share its computation."""
+
+    def __init__(self, *args, sampler: Callable[[list[list[int]], int], tuple[list[list[int]], list[list[float]]]], **kwargs):
+        self._sampler = sampler
+        super().__init__(*args, **kwargs)
+
+    def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
+        return self._sampler(prompt_ids, num_generations)
+
+    def _prepare_inputs(self, generation_batch):
+        with _shuffling_whole_groups(self.num_generations):
+            return super()._prepare_inputs(generation_batch)
+
+
+@contextmanager
+def _shuffling_whole_groups(size: int) -> Iterator[None]:
+    """TRL shuffles single answers between micro-batches; here whole groups are moved."""
+    original = grpo_trainer.shuffle_sequence_dict
+    grpo_trainer.shuffle_sequence_dict = lambda batch: permute_groups(batch, size)
+    try:
+        yield
+    finally:
+        grpo_trainer.shuffle_sequence_dict = original
+
+
+def permute_groups(batch: dict, size: int) -> dict:
+    """Permute the rows of every tensor of `batch` by whole groups of `size` rows."""
+    rows = next(len(value) for value in batch.values() if isinstance(value, torch.Tensor) and value.dim() > 0)
+    order = torch.randperm(rows // size)
+    index = (order[:, None] * size + torch.arange(size)[None]).flatten()
+    return {key: value[index.to(value.device)] if isinstance(value, torch.Tensor) and value.dim() > 0 else value for key, value in batch.items()}

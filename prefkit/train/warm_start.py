@@ -1,0 +1,101 @@
+"""Warm start: DPO with an NLL term on verified pairs, through TRL's DPOTrainer and a LoRA.
+
+The loss of a row is nll · NLL(chosen) + contrast · DPO(chosen over rejected; beta), TRL's `loss_type=["sigmoid", "sft"]` with weights
+(DPO arXiv 2305.18290, the NLL term arXiv 2404.19733). From a weak base the NLL does most of the work and DPO alone collapses; the
+reference of the contrast is the policy at the start of the round.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from prefkit.models.load import LoraSpec, ModelSpec, compute_dtype, load_adapter, load_base, new_adapter
+from prefkit.train import guard
+from prefkit.train.checkpoints import latest_checkpoint
+from prefkit.train.shared_prefix import share_prefixes
+from prefkit.train.training import MetricsCallback, quiet_datasets, ranks, save_adapter, training_arguments
+
+MICRO_BATCH = 8  # pairs in one forward; with shared prefixes about 1,000 nodes
+
+
+def run(
+    *, model: dict, lora: dict, adapter: str | None, pairs: str, output: str, settings: dict, seed: int, report: Callable[[dict], None]
+) -> dict:
+    """Train one round and save its adapter into `output`/adapter.
+
+    Args: adapter: the adapter to go on from, or None for a fresh one; pairs: Parquet with prompt_ids, chosen_ids, rejected_ids, database;
+    settings: epochs, learning_rate, nll, contrast, beta, batch, warmup_ratio, scheduler; report: takes {"progress": step, "total": steps, "metrics": …}.
+    Returns the stage's figures: rows, steps, tokens, loss_first, loss_last, changed_share, upcast, shared_prefix.
+    """
+    from trl import DPOConfig
+
+    from prefkit.train.trl_seams import PairTrainer, score_completions_only
+
+    quiet_datasets()
+    spec, folder = ModelSpec(**model), Path(output)
+    base, tokenizer = load_base(spec)
+    unshared = share_prefixes(base)
+    score_completions_only()
+    policy = load_adapter(base, adapter, trainable=True) if adapter else new_adapter(base, LoraSpec(**lora), seed)
+    rows = read_pairs(pairs, folder / "rows")
+    micro = max(1, min(MICRO_BATCH, settings["batch"] // ranks()))
+    arguments = DPOConfig(
+        **training_arguments(folder, spec, settings, seed, compute_dtype(spec.dtype)),
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=max(1, settings["batch"] // (micro * ranks())),
+        num_train_epochs=settings["epochs"],
+        loss_type=["sigmoid", "sft"] if settings["contrast"] else ["sft"],
+        loss_weights=[settings["contrast"], settings["nll"]] if settings["contrast"] else [settings["nll"]],
+        beta=settings["beta"],
+        max_length=None,
+        precompute_ref_log_probs=settings["epochs"] > 1,
+        precompute_ref_batch_size=micro,
+    )
+    metrics = MetricsCallback(report)
+    trainer = PairTrainer(
+        model=policy, args=arguments, train_dataset=rows, processing_class=tokenizer, callbacks=[metrics], groups=rows["database"], block=min(4, micro)
+    )
+    upcast = guard.upcast_trainable(trainer.model)
+    guard.check_nf4_trains(trainer.model)
+    guard.check_no_dropout(trainer.model)
+    if adapter:
+        guard.check_start(trainer.model, adapter)
+    guard.check_trainable(trainer.model)
+    before = guard.Snapshot(trainer.model)
+    trainer.train(resume_from_checkpoint=latest_checkpoint(folder))
+    save_adapter(trainer, folder / "adapter")
+    if trainer.is_world_process_zero():
+        shutil.rmtree(folder / "rows", ignore_errors=True)
+    return {
+        "rows": len(rows),
+        "steps": trainer.state.global_step,
+        "tokens": sum(len(row["prompt_ids"]) + len(row["chosen_ids"]) + len(row["rejected_ids"]) for row in rows) * settings["epochs"],
+        "loss_first": metrics.first("loss"),
+        "loss_last": metrics.last("loss"),
+        "changed_share": before.changed_share(trainer.model),
+        "upcast": upcast,
+        "shared_prefix": unshared or "yes",
+    }
+
+
+def read_pairs(path: str, folder: Path):
+    """The token columns of a pairs file as a dataset backed by a file that all ranks share (TRL caches reference log-probabilities beside it)."""
+    from accelerate import PartialState
+    from datasets import Dataset, load_from_disk
+
+    state = PartialState(cpu=training_on_cpu())
+    if state.is_main_process:
+        table = Dataset.from_parquet(path, keep_in_memory=True, cache_dir=str(folder.parent / ".cache"))
+        shutil.rmtree(folder, ignore_errors=True)
+        table.select_columns(["prompt_ids", "chosen_ids", "rejected_ids", "database"]).save_to_disk(str(folder))
+        shutil.rmtree(folder.parent / ".cache", ignore_errors=True)
+    state.wait_for_everyone()
+    return load_from_disk(str(folder))
+
+
+def training_on_cpu() -> bool:
+    import torch
+
+    return not torch.cuda.is_available()
