@@ -1,0 +1,161 @@
+"""Run the stages of a recipe over a run folder: in order, each once, skipping what is unchanged, resuming what was interrupted."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prefkit import stages
+from prefkit.progress import Progress
+from prefkit.recipe import Recipe
+from prefkit.runfolder import RunFolder, hash_value
+from prefkit.scale.workers import Workers
+from prefkit.stages import Context
+from prefkit.verify.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step: its name, what it does, the stages whose files it reads, the settings that change its result, and the files it leaves.
+
+    `minutes` is the share of a whole run that it takes on two cores, for the plan.
+    """
+
+    name: str
+    work: Callable[[Context], dict[str, Any]]
+    reads: tuple[str, ...]
+    settings: dict[str, Any]
+    writes: tuple[str, ...]
+    share: float = 0.0
+
+
+def plan(recipe: Recipe) -> list[Stage]:
+    """The stages of `recipe` in order."""
+    rounds = recipe.warm_start.rounds
+    base = {"model": recipe.model.model_dump(), "rollouts": recipe.rollouts.model_dump(), "seed": recipe.seed, "limits": recipe.limits.model_dump()}
+    result = [Stage("readiness", stages.check_readiness, (), base, ("readiness.json", *_kept("readiness")), 0.04)]
+    for index, turn in enumerate(rounds):
+        before = (f"warm_start-{index - 1}",) if index else ()
+        name = f"rollouts-{index}"
+        result.append(Stage(name, partial(stages.make_rollouts, index=index), before, {**base, "k": turn.k}, _kept(name), 0.06))
+        sources: tuple[str, ...] = (name,)
+        if turn.source == "own":
+            name = f"corrections-{index}"
+            files = (*_kept(name), f"trajectories/round-{index}.parquet", f"pairs/corrections-{index}.parquet")
+            result.append(Stage(name, partial(stages.make_corrections, index=index), (f"rollouts-{index}", *before), base, files, 0.04))
+            sources = (*sources, name)
+        pairs = {**base, "pairs": recipe.pairs.model_dump(), "source": turn.source}
+        result.append(Stage(f"pairs-{index}", partial(stages.make_pairs, index=index), sources, pairs, (f"pairs/round-{index}.parquet",), 0.01))
+        name = f"warm_start-{index}"
+        work = partial(stages.train_warm_start, index=index)
+        result.append(Stage(name, work, (f"pairs-{index}", *before), {**base, "round": turn.model_dump()}, (f"warm_start/round-{index}/adapter",), 0.2))
+    warm = tuple(f"warm_start-{index}" for index in range(len(rounds)))
+    select = {**base, "select": recipe.select.model_dump(), "evaluate": recipe.evaluate.model_dump()}
+    result.append(Stage("select-warm", stages.select_warm, warm, select, ("select-warm.json",), 0.05))
+    calibrate: tuple[str, ...] = ()
+    if recipe.calibrate.steps:
+        settings = {**base, "calibrate": recipe.calibrate.model_dump()}
+        result.append(Stage("calibrate", stages.train_calibrate, ("select-warm",), settings, ("calibrate/adapter", "calibrate/candidates"), 0.15))
+        calibrate = ("calibrate",)
+    result.append(Stage("select-final", stages.select_final, ("select-warm", *calibrate), select, ("select-final.json", "adapter"), 0.07))
+    evaluation = ("evaluation/answers.parquet", "evaluation.json", "ledger.json")
+    result.append(Stage("evaluate", stages.evaluate, ("select-final", *warm), {**base, "evaluate": recipe.evaluate.model_dump()}, evaluation, 0.17))
+    result.append(Stage("report", stages.write_report, ("evaluate",), {"report": 1}, ("report.html", "report.md"), 0.01))
+    return result
+
+
+def _kept(name: str) -> tuple[str, str]:
+    return f"rollouts/{name}.parquet", f"verdicts/{name}.parquet"
+
+
+def run(recipe: Recipe, folder: Path, progress: Progress, processes: int | None = None, only: Sequence[str] | None = None) -> RunFolder:
+    """Run every stage of `recipe` whose inputs changed or that has not ended, in `folder`. Returns the run folder.
+
+    Killed at any moment, the same call goes on where it was: finished stages are skipped, sampling goes on after the last batch, training after
+    the last checkpoint. `only`: the stages to run, where not all are wanted.
+    """
+    result = RunFolder(folder)
+    task = stages.load_task(recipe)  # before the folder is made: data that cannot be read leaves nothing behind
+    with result.lock(), ExitStack() as stack:
+        result.write_text("recipe.yaml", recipe.to_yaml())
+        result.describe(recipe=recipe.name, profile=recipe.profile)
+        pool = stack.enter_context(Workers(result.file("logs"), processes or recipe.threads and min(recipe.threads, 4)))
+        scheduler = stack.enter_context(Scheduler(workers=2))
+        context = Context(recipe, result, task, pool, scheduler, progress)
+        identity = hash_value(stages.task_identity(task))
+        todo = [stage for stage in plan(recipe) if only is None or stage.name in only]
+        kept: list[str] = []
+        for note in task.notes:
+            progress.say(f"note: {note}")
+        for number, stage in enumerate(todo, 1):
+            inputs = inputs_of(result, stage, identity)
+            if result.is_done(stage.name, inputs):
+                kept.append(stage.name)
+                continue
+            if kept:
+                progress.say(f"finished and unchanged: {', '.join(kept)}")
+                kept.clear()
+            progress.stage(stage.name, number, len(todo))
+            _run_stage(context, stage, inputs)
+    return result
+
+
+def inputs_of(run: RunFolder, stage: Stage, identity: str) -> str:
+    """The hash of everything that decides a stage's result: the task, its settings, and the content of what it reads."""
+    entries = run.manifest["stages"]
+    upstream = {name: (entries.get(name) or {}).get("outputs") for name in stage.reads}
+    return hash_value({"stage": stage.name, "task": identity, "settings": stage.settings, "reads": upstream})
+
+
+def _run_stage(context: Context, stage: Stage, inputs: str) -> None:
+    from prefkit.report.wandb_report import tracker
+
+    run, recipe = context.run, context.recipe
+    continued = run.unfinished(stage.name, inputs)
+    step = _last_checkpoint(run, stage) if continued else None
+    if not continued:
+        _clear(run, stage)
+    run.begin(stage.name, inputs, keep_steps=step)
+    context.stage = stage.name
+    start = time.monotonic()
+    with tracker(run, stage.name, recipe.model_dump(mode="json"), enabled=recipe.track.wandb != "off") as context.tracker:
+        figures = stage.work(context)
+        context.tracker.summary({key: value for key, value in figures.items() if isinstance(value, int | float)})
+        if stage.name == "report":
+            context.tracker.page("report", run.file("report.html"))
+    run.finish(stage.name, inputs, stage.writes, figures, time.monotonic() - start, seed=recipe.seed)
+
+
+def _clear(run: RunFolder, stage: Stage) -> None:
+    """Remove what an earlier time with other inputs left, so that nothing of it is continued."""
+    for rel in stage.writes:
+        path = run.file(rel)
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+    for folder in _training_folders(stage):
+        shutil.rmtree(run.file(folder), ignore_errors=True)
+    shutil.rmtree(run.file(f"rollouts/{stage.name}"), ignore_errors=True)
+    run.file(f"rollouts/{stage.name}.partial.jsonl").unlink(missing_ok=True)
+
+
+def _training_folders(stage: Stage) -> list[str]:
+    if stage.name == "calibrate":
+        return ["calibrate"]
+    return [f"warm_start/round-{stage.name.removeprefix('warm_start-')}"] if stage.name.startswith("warm_start-") else []
+
+
+def _last_checkpoint(run: RunFolder, stage: Stage) -> int | None:
+    """The step up to which an interrupted training's metrics stay."""
+    from prefkit.train.checkpoints import whole_checkpoints
+
+    for folder in _training_folders(stage):
+        found = whole_checkpoints(run.file(folder))
+        return found[-1][0] if found else None
+    return None

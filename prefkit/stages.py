@@ -1,0 +1,425 @@
+"""The work of each stage: what it reads from the run folder, what it does, what it leaves. `pipeline.py` puts them in order.
+
+Every function takes the run's `Context` and returns the stage's figures; its files are named in pipeline.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prefkit import resources
+from prefkit.data import corrections, pairs, readiness
+from prefkit.data.rollouts import Request, Sampling, collect, figures, first_turn
+from prefkit.errors import DataError
+from prefkit.evaluate import suites
+from prefkit.progress import Progress
+from prefkit.recipe import Recipe
+from prefkit.runfolder import RunFolder
+from prefkit.scale.workers import Workers
+from prefkit.tasks.base import Example
+from prefkit.tasks.sql import SqlTask
+from prefkit.verify.scheduler import Scheduler
+
+Row = dict[str, Any]
+POLICIES = ("base", "references", "own_pairs", "calibrated")
+LONGEST_ROW = 1024
+
+
+@dataclass
+class Context:
+    """What stages share: the recipe, the run folder, the task, the processes that answer and the ones that judge."""
+
+    recipe: Recipe
+    run: RunFolder
+    task: SqlTask
+    pool: Workers
+    scheduler: Scheduler
+    progress: Progress
+    stage: str = ""
+    tracker: Any = None
+    _parts: Any = field(default=None, repr=False)
+
+    @property
+    def model(self) -> dict[str, str]:
+        """The model as the processes load it."""
+        model = self.recipe.model
+        return {"name": model.name, "quantization": model.quantization, "dtype": model.dtype, "cache": str(resources.cache_dir())}
+
+    @property
+    def parts(self):
+        """The disjoint parts of the training questions."""
+        if self._parts is None:
+            limits = self.recipe.limits
+            self._parts = self.task.parts(
+                self.recipe.seed, references=limits.references, own=limits.own, calibrate=limits.calibrate, readiness=limits.readiness or 0
+            )
+        return self._parts
+
+    def held_out(self, split: str) -> list[Example]:
+        """The questions of a held-out split that this run takes; none where the task lacks the split."""
+        if split not in self.task.splits:
+            return []
+        return self.task.subset(self.task.load(split), getattr(self.recipe.limits, split), self.recipe.seed)
+
+    def sampling(self, adapter: str | None, k: int, temperature: float) -> Sampling:
+        """How a policy is sampled in this recipe."""
+        rollouts = self.recipe.rollouts
+        return Sampling(self.model, adapter, k, temperature, rollouts.max_new_tokens, self.recipe.seed, rollouts.branches)
+
+    def answer(self, name: str, requests: Sequence[Request], sampling: Sampling) -> tuple[list[Row], list[Row]]:
+        """Rollouts and verdicts of `requests` under the name `name`, shown as they come; continued where an earlier try stopped."""
+        partial = self.run.file(f"rollouts/{name}.partial.jsonl")
+        with self.progress.task(name, len(requests)) as shown:
+            return collect(
+                name, requests, sampling, self.task, self.pool, self.scheduler, partial, lambda prompts, values: shown.advance(prompts, **values)
+            )
+
+    def keep(self, name: str, rows: list[Row], verdicts: list[Row]) -> None:
+        """Write rollouts and verdicts, and drop what was kept for a resumed try."""
+        self.run.write_rows(f"rollouts/{name}.parquet", rows)
+        self.run.write_rows(f"verdicts/{name}.parquet", verdicts)
+        self.run.file(f"rollouts/{name}.partial.jsonl").unlink(missing_ok=True)
+
+    def kept(self, name: str) -> tuple[list[Row], list[Row]]:
+        """Rollouts and verdicts that an earlier stage wrote."""
+        return self.run.read_rows(f"rollouts/{name}.parquet"), self.run.read_rows(f"verdicts/{name}.parquet")
+
+    def train(self, job: str, arguments: Row) -> Row:
+        """Run a training job in all processes; its metrics go to metrics.jsonl, the tracker and the live view."""
+        shown = self.progress.task(self.stage, None)
+
+        def report(event: Row) -> None:
+            step, metrics = event["progress"], event["metrics"]
+            self.run.log_metrics(self.stage, step, **metrics)
+            if self.tracker:
+                self.tracker.log(step, metrics)
+            shown.set_total(event["total"])
+            values = {name: round(metrics[name], 3) for name in ("loss", "reward", "kl") if name in metrics}
+            shown.advance(step - shown.meter.done, **values)
+
+        with shown:
+            return self.pool.run_all(job, arguments, report)
+
+    def round_examples(self, index: int) -> tuple[Example, ...]:
+        """The questions of a warm-start round."""
+        return self.parts.references if self.recipe.warm_start.rounds[index].source == "references" else self.parts.own
+
+    def warm_adapter(self, index: int) -> str | None:
+        """The adapter of a warm-start round; None before the first."""
+        return str(self.run.file(f"warm_start/round-{index}/adapter")) if index >= 0 else None
+
+
+def check_readiness(context: Context) -> Row:
+    """Golds pass their verifier, planted answers do not, and what the base model can do on questions nobody trains on."""
+    task, parts = context.task, context.parts
+    questions = {split: len(task.load(split)) for split in task.splits}
+    every = [example for split in task.splits for example in task.load(split)]
+    faults = readiness.gold_faults(task, every, context.scheduler)
+    held_out = [example for split in ("test", "unseen") for example in context.held_out(split)]
+    passed, planted = readiness.planted_passes(task, held_out, context.scheduler)
+    rows, verdicts = context.answer("readiness", first_turn(task, parts.readiness), context.sampling(None, 4, 1.0))
+    context.keep("readiness", rows, verdicts)
+    result = readiness.readiness(rows, verdicts, faults, questions, len(every))
+    result.update(planted=planted, planted_passed=passed, parts=parts.counts)
+    context.run.write_json("readiness.json", result)
+    if result["verdict"] == "fix the data" and len(faults) > len(every) // 5:
+        raise DataError(f"{result['advice']} `readiness.json` in {context.run.path} lists the first ones.")
+    return {key: value for key, value in result.items() if isinstance(value, int | float | str) and key != "advice"}
+
+
+def make_rollouts(context: Context, index: int) -> Row:
+    """Answers of the policy before round `index` to the round's questions."""
+    adapter = context.warm_adapter(index - 1)
+    k = context.recipe.warm_start.rounds[index].k
+    requests = first_turn(context.task, context.round_examples(index))
+    rows, verdicts = context.answer(context.stage, requests, context.sampling(adapter, k, context.recipe.rollouts.temperature))
+    context.keep(context.stage, rows, verdicts)
+    return figures(rows, verdicts)
+
+
+def make_corrections(context: Context, index: int) -> Row:
+    """Second turns to wrong answers of round `index`, as trajectories."""
+    first = context.kept(f"rollouts-{index}")
+    examples = context.round_examples(index)
+    requests = corrections.correction_requests(context.task, examples, *first)
+    name = context.stage
+    second = context.answer(name, requests, context.sampling(context.warm_adapter(index - 1), 2, context.recipe.rollouts.temperature))
+    context.keep(name, *second)
+    use_references = context.recipe.warm_start.rounds[index].source == "references"
+    rows, repaired, counts = corrections.trajectories(examples, first, second, use_references)
+    context.run.write_rows(f"trajectories/round-{index}.parquet", rows)
+    context.run.write_rows(f"pairs/corrections-{index}.parquet", repaired)
+    return {**counts, "tokens": sum(len(row["completion_ids"]) for row in second[0]), "verifier_calls": len(second[1])}
+
+
+def make_pairs(context: Context, index: int) -> Row:
+    """The training rows of round `index`."""
+    recipe, turn = context.recipe, context.recipe.warm_start.rounds[index]
+    rollouts, verdicts = context.kept(f"rollouts-{index}")
+    examples = context.round_examples(index)
+
+    def tokenize(rows: list[Row]) -> list[Row]:
+        return next(iter(context.pool.map("tokenize", [{"model": context.model, "adapter": None, "rows": rows}])))[1]
+
+    end_id = tokenize([{"messages": [{"role": "user", "content": "?"}], "answers": [""]}])[0]["answer_ids"][0][-1]
+    settings = pairs.Settings(recipe.pairs.strategy, recipe.pairs.per_prompt, LONGEST_ROW, end_id, recipe.seed)
+
+    def judge(answers: list[tuple[Example, str]]) -> list[Row]:
+        checks = [context.task.check(example, answer, id=str(number)) for number, (example, answer) in enumerate(answers)]
+        return [verdict.to_dict() for verdict in context.scheduler.verify(checks)]
+
+    if turn.source == "references":
+        rows, counts = pairs.reference_pairs(examples, rollouts, verdicts, settings, judge, tokenize)
+    else:
+        repaired = context.run.read_rows(f"pairs/corrections-{index}.parquet") if recipe.pairs.corrections else []
+        rows, counts = pairs.own_pairs(examples, rollouts, verdicts, repaired, settings, judge)
+    if not rows and index == 0:
+        raise DataError(
+            f"no pair could be made in round 0: {counts}. The model answers nothing right here: begin with a round on references, or "
+            "choose a stronger model with --model."
+        )
+    context.run.write_rows(f"pairs/round-{index}.parquet", rows)
+    return counts
+
+
+def train_warm_start(context: Context, index: int) -> Row:
+    """One round of DPO with the NLL term. A later round without pairs hands the adapter on unchanged, and says so."""
+    turn = context.recipe.warm_start.rounds[index]
+    before = context.warm_adapter(index - 1)
+    if before and not context.run.read_rows(f"pairs/round-{index}.parquet"):
+        shutil.copytree(before, context.run.file(f"warm_start/round-{index}/adapter"), dirs_exist_ok=True)
+        return {"rows": 0, "steps": 0, "tokens": 0, "changed_share": 0.0, "note": "no pairs: the adapter is handed on unchanged"}
+    lora = context.recipe.model.lora
+    return context.train(
+        "warm_start",
+        {
+            "model": context.model,
+            "lora": {"rank": lora.rank, "alpha": lora.alpha, "targets": lora.targets},
+            "adapter": before,
+            "pairs": str(context.run.file(f"pairs/round-{index}.parquet")),
+            "output": str(context.run.file(f"warm_start/round-{index}")),
+            "settings": {**turn.model_dump(exclude={"source", "k"}), "save_every": 25},
+            "seed": context.recipe.seed,
+        },
+    )
+
+
+def _validate(context: Context, candidates: dict[str, str | None]) -> tuple[str, Row]:
+    """The best candidate on validation, by the recipe's metric; the earlier one where two are equal."""
+    metric, k = context.recipe.select.metric, context.recipe.evaluate.k
+    examples = context.held_out("validation")
+    scores: dict[str, Row] = {}
+    for number, (name, adapter) in enumerate(candidates.items()):
+        score: Row = {}
+        for kind, samples, temperature in (("greedy", 1, 0.0), ("samples", k, 1.0)):
+            if metric in (kind, "both"):
+                rows, verdicts = context.answer(
+                    f"{context.stage}/{name}/{kind}", first_turn(context.task, examples), context.sampling(adapter, samples, temperature)
+                )
+                score[kind] = sum(verdict["score"] or 0 for verdict in verdicts) / max(len(rows), 1)
+        score["value"] = sum(score.values()) / max(len(score), 1)
+        scores[name] = score
+        context.run.log_metrics(context.stage, number, **{f"validation_{kind}": score[kind] for kind in ("greedy", "samples") if kind in score})
+    chosen = max(scores, key=lambda name: scores[name]["value"])
+    shutil.rmtree(context.run.file(f"rollouts/{context.stage}"), ignore_errors=True)
+    return chosen, {
+        "candidates": {name: score["value"] for name, score in scores.items()},
+        "scores": scores,
+        "chosen": chosen,
+        "metric": metric,
+        "questions": len(examples),
+    }
+
+
+def _adapter_in(context: Context, folder: str) -> str:
+    return str(context.run.file(folder))
+
+
+def select_warm(context: Context) -> Row:
+    """The round that calibration starts from, chosen on validation."""
+    folders = {f"round-{index}": f"warm_start/round-{index}/adapter" for index in range(len(context.recipe.warm_start.rounds))}
+    chosen, result = _validate(context, {name: _adapter_in(context, folder) for name, folder in folders.items()})
+    result["adapter"] = folders[chosen]
+    context.run.write_json("select-warm.json", result)
+    return result
+
+
+def train_calibrate(context: Context) -> Row:
+    """Online GRPO from the selected warm start."""
+    recipe, task = context.recipe, context.task
+    examples = context.parts.calibrate
+    prompts = [
+        {
+            "name": example.id,
+            "messages": task.prompt(example),
+            "golds": list(example.golds),
+            "databases": [str(path) for path in task.databases[example.database]],
+        }
+        for example in examples
+    ]
+    start = _adapter_in(context, context.run.read_json("select-warm.json")["adapter"])
+    settings = {
+        **recipe.calibrate.model_dump(),
+        "keep": recipe.calibrate.steps,
+        "max_new_tokens": recipe.rollouts.max_new_tokens,
+        "timeout_s": recipe.task.timeout_s,
+    }
+    result = context.train(
+        "calibrate",
+        {
+            "model": context.model,
+            "adapter": start,
+            "prompts": prompts,
+            "output": str(context.run.file("calibrate")),
+            "settings": settings,
+            "seed": recipe.seed,
+            "cache": None,
+        },
+    )
+    return {**result, "prompts": len(prompts), "verifier_calls": recipe.calibrate.steps * recipe.calibrate.prompts * recipe.calibrate.k}
+
+
+def select_final(context: Context) -> Row:
+    """The warm start, a checkpoint of calibration, or its end: chosen on validation."""
+    start = context.run.read_json("select-warm.json")["adapter"]
+    folders = {"warm_start": start}
+    folders.update(_checkpoints(context))
+    chosen, result = _validate(context, {name: _adapter_in(context, folder) for name, folder in folders.items()})
+    with context.run.new_folder("adapter") as target:
+        source = context.run.file(folders[chosen])
+        for name in ("adapter_config.json", "adapter_model.safetensors"):
+            shutil.copy2(source / name, target / name)
+    result["adapter"], result["kept"] = "adapter", folders[chosen]
+    context.run.write_json("select-final.json", result)
+    return result
+
+
+def _checkpoints(context: Context) -> dict[str, str]:
+    """At most `select.candidates` adapters of calibration, the last one always among them."""
+    steps = sorted(int(path.name.split("-")[1]) for path in context.run.file("calibrate/candidates").glob("step-*"))
+    count = context.recipe.select.candidates
+    if len(steps) > count:
+        steps = sorted({steps[round((number + 1) * len(steps) / count) - 1] for number in range(count)})
+    return {f"step-{step}": f"calibrate/candidates/step-{step}" for step in steps}
+
+
+def policy_adapters(context: Context) -> dict[str, str | None]:
+    """The adapter of each policy that is measured."""
+    run = context.run
+    return {
+        "base": None,
+        "references": context.warm_adapter(0),
+        "own_pairs": _adapter_in(context, run.read_json("select-warm.json")["adapter"]),
+        "calibrated": _adapter_in(context, run.read_json("select-final.json")["kept"]),
+    }
+
+
+def evaluate(context: Context) -> Row:
+    """Every policy on the held-out questions, greedy and sampled."""
+    splits = [split for split in ("test", "unseen") if split in context.task.splits]
+    examples = [example for split in splits for example in context.held_out(split)]
+    totals = {split: len(context.task.load(split)) for split in splits}
+    answers = measure(context, policy_adapters(context), examples)
+    return write_evaluation(context, answers, totals, costs(context.run))
+
+
+def measure(context: Context, adapters: dict[str, str | None], examples: Sequence[Example]) -> list[Row]:
+    """Answer rows of every policy to `examples`. Two policies with one adapter are asked once."""
+    settings = context.recipe.evaluate
+    rows: list[Row] = []
+    asked: dict[str | None, list[Row]] = {}
+    for policy, adapter in adapters.items():
+        if adapter not in asked:
+            asked[adapter] = []
+            for kind, k, temperature in (("greedy", 1, 0.0), ("sample", settings.k, settings.temperature)):
+                found = context.answer(
+                    f"{context.stage}/{policy}/{kind}", first_turn(context.task, examples), context.sampling(adapter, k, temperature)
+                )
+                asked[adapter] += [_answer_row(kind, *pair) for pair in zip(*found, strict=True)]
+        rows += [{"policy": policy, **row} for row in asked[adapter]]
+    by_id = {example.id: example for example in examples}
+    for row in rows:
+        row.update(question=by_id[row["example_id"]].question, gold=by_id[row["example_id"]].golds[0])
+    return rows
+
+
+def _answer_row(kind: str, row: Row, verdict: Row) -> Row:
+    from prefkit.verify.extract import extract_sql
+
+    shared = ("split", "example_id", "database", "level", "k", "completion")
+    return {
+        **{name: row[name] for name in shared},
+        "kind": kind,
+        "sql": extract_sql(row["completion"]),
+        "tokens": len(row["completion_ids"]),
+        "ended": row["ended"],
+        **{name: verdict[name] for name in ("status", "score", "reason", "key")},
+    }
+
+
+def write_evaluation(context: Context, answers: list[Row], totals: dict[str, int], spent: dict[str, dict[str, float]]) -> Row:
+    """Write answers, evaluation.json and ledger.json. `spent`: what each policy cost. Returns the figures of the stage."""
+    settings, run = context.recipe.evaluate, context.run
+    run.write_rows("evaluation/answers.parquet", answers)
+    run.write_json("evaluation.json", suites.evaluation(answers, totals, settings.k, settings.temperature))
+    run.write_json("ledger.json", suites.ledger(answers, spent))
+    shutil.rmtree(run.file(f"rollouts/{context.stage}"), ignore_errors=True)  # last: until all is written, a killed evaluation goes on from here
+    return {"answers": len(answers), "tokens": sum(row["tokens"] for row in answers), "verifier_calls": len(answers)}
+
+
+def costs(run: RunFolder) -> dict[str, dict[str, float]]:
+    """What each policy cost to make beyond the one before it: seconds, tokens, verifier calls, from the stages' entries."""
+    belongs = {
+        "references": lambda name: name.endswith("-0"),
+        "own_pairs": lambda name: name[-2:-1] == "-" and name[-1:].isdigit() and not name.endswith("-0"),
+        "calibrated": lambda name: name in ("calibrate", "select-warm", "select-final"),
+    }
+    entries = run.manifest["stages"]
+    return {
+        policy: {
+            "seconds": round(sum(entry["seconds"] for name, entry in entries.items() if mine(name) and "seconds" in entry), 1),
+            **{
+                figure: sum((entry.get("figures") or {}).get(figure) or 0 for name, entry in entries.items() if mine(name))
+                for figure in ("tokens", "verifier_calls")
+            },
+        }
+        for policy, mine in belongs.items()
+    }
+
+
+def write_report(context: Context) -> Row:
+    """report.html and report.md."""
+    from prefkit.report import html_report
+
+    html_report.write(context.run)
+    return {"bytes": context.run.file("report.html").stat().st_size}
+
+
+def load_task(recipe: Recipe) -> SqlTask:
+    """The recipe's task: a shipped dataset, or the user's own database and questions."""
+    task, cache = recipe.task, resources.cache_dir()
+    if task.database is not None and task.questions is not None:
+        return SqlTask.from_user(task.database, task.questions, values=task.schema_values, timeout_s=task.timeout_s)
+    folder = Path(task.dataset) if Path(task.dataset).is_dir() else resources.dataset_path(task.dataset)
+    return SqlTask.from_dataset(folder, cache, values=task.schema_values, timeout_s=task.timeout_s)
+
+
+def task_identity(task: SqlTask) -> Row:
+    """What of the task decides results: questions, golds, databases by content, schema texts."""
+    from prefkit.runfolder import hash_bytes
+
+    return {
+        "questions": [[example.id, example.question, list(example.golds)] for split in task.splits for example in task.load(split)],
+        "databases": {name: [hash_bytes(path) for path in paths] for name, paths in sorted(task.databases.items())},
+        "schemas": {name: task.schema(name) for name in sorted(task.databases)},
+    }
+
+
+def dump(value: Any) -> str:
+    """JSON with sorted keys, for hashing and showing."""
+    return json.dumps(value, sort_keys=True, default=str)
