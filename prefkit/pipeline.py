@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -12,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from prefkit import stages
+from prefkit.context import Context, load_task, task_identity
 from prefkit.progress import Progress
 from prefkit.recipe import Recipe
 from prefkit.runfolder import RunFolder, hash_value
 from prefkit.scale.workers import Workers
-from prefkit.stages import Context
 from prefkit.verify.scheduler import Scheduler
 
 
@@ -38,7 +37,12 @@ class Stage:
 def plan(recipe: Recipe) -> list[Stage]:
     """The stages of `recipe` in order."""
     rounds = recipe.warm_start.rounds
-    base = {"model": recipe.model.model_dump(), "rollouts": recipe.rollouts.model_dump(), "seed": recipe.seed, "limits": recipe.limits.model_dump()}
+    base = {
+        "model": recipe.model.model_dump(),
+        "rollouts": recipe.rollouts.model_dump(),
+        "seed": recipe.seed,
+        "limits": recipe.limits.model_dump(),
+    }
     result = [Stage("readiness", stages.check_readiness, (), base, ("readiness.json", *_kept("readiness")), 0.04)]
     for index, turn in enumerate(rounds):
         before = (f"warm_start-{index - 1}",) if index else ()
@@ -51,21 +55,31 @@ def plan(recipe: Recipe) -> list[Stage]:
             result.append(Stage(name, partial(stages.make_corrections, index=index), (f"rollouts-{index}", *before), base, files, 0.04))
             sources = (*sources, name)
         pairs = {**base, "pairs": recipe.pairs.model_dump(), "source": turn.source}
-        result.append(Stage(f"pairs-{index}", partial(stages.make_pairs, index=index), sources, pairs, (f"pairs/round-{index}.parquet",), 0.01))
+        result.append(
+            Stage(f"pairs-{index}", partial(stages.make_pairs, index=index), sources, pairs, (f"pairs/round-{index}.parquet",), 0.01)
+        )
         name = f"warm_start-{index}"
         work = partial(stages.train_warm_start, index=index)
-        result.append(Stage(name, work, (f"pairs-{index}", *before), {**base, "round": turn.model_dump()}, (f"warm_start/round-{index}/adapter",), 0.2))
+        result.append(
+            Stage(
+                name, work, (f"pairs-{index}", *before), {**base, "round": turn.model_dump()}, (f"warm_start/round-{index}/adapter",), 0.2
+            )
+        )
     warm = tuple(f"warm_start-{index}" for index in range(len(rounds)))
     select = {**base, "select": recipe.select.model_dump(), "evaluate": recipe.evaluate.model_dump()}
     result.append(Stage("select-warm", stages.select_warm, warm, select, ("select-warm.json",), 0.05))
     calibrate: tuple[str, ...] = ()
     if recipe.calibrate.steps:
         settings = {**base, "calibrate": recipe.calibrate.model_dump()}
-        result.append(Stage("calibrate", stages.train_calibrate, ("select-warm",), settings, ("calibrate/adapter", "calibrate/candidates"), 0.15))
+        result.append(
+            Stage("calibrate", stages.train_calibrate, ("select-warm",), settings, ("calibrate/adapter", "calibrate/candidates"), 0.15)
+        )
         calibrate = ("calibrate",)
     result.append(Stage("select-final", stages.select_final, ("select-warm", *calibrate), select, ("select-final.json", "adapter"), 0.07))
     evaluation = ("evaluation/answers.parquet", "evaluation.json", "ledger.json")
-    result.append(Stage("evaluate", stages.evaluate, ("select-final", *warm), {**base, "evaluate": recipe.evaluate.model_dump()}, evaluation, 0.17))
+    result.append(
+        Stage("evaluate", stages.evaluate, ("select-final", *warm), {**base, "evaluate": recipe.evaluate.model_dump()}, evaluation, 0.17)
+    )
     result.append(Stage("report", stages.write_report, ("evaluate",), {"report": 1}, ("report.html", "report.md"), 0.01))
     return result
 
@@ -81,14 +95,14 @@ def run(recipe: Recipe, folder: Path, progress: Progress, processes: int | None 
     the last checkpoint. `only`: the stages to run, where not all are wanted.
     """
     result = RunFolder(folder)
-    task = stages.load_task(recipe)  # before the folder is made: data that cannot be read leaves nothing behind
+    task = load_task(recipe)  # before the folder is made: data that cannot be read leaves nothing behind
     with result.lock(), ExitStack() as stack:
         result.write_text("recipe.yaml", recipe.to_yaml())
         result.describe(recipe=recipe.name, profile=recipe.profile)
-        pool = stack.enter_context(Workers(result.file("logs"), processes or recipe.threads and min(recipe.threads, 4)))
+        pool = stack.enter_context(Workers(result.file("logs"), processes or (recipe.threads and min(recipe.threads, 4))))
         scheduler = stack.enter_context(Scheduler(workers=2))
         context = Context(recipe, result, task, pool, scheduler, progress)
-        identity = hash_value(stages.task_identity(task))
+        identity = hash_value(task_identity(task))
         todo = [stage for stage in plan(recipe) if only is None or stage.name in only]
         kept: list[str] = []
         for note in task.notes:
@@ -119,9 +133,7 @@ def _run_stage(context: Context, stage: Stage, inputs: str) -> None:
     run, recipe = context.run, context.recipe
     continued = run.unfinished(stage.name, inputs)
     step = _last_checkpoint(run, stage) if continued else None
-    if not continued:
-        _clear(run, stage)
-    run.begin(stage.name, inputs, keep_steps=step)
+    run.begin(stage.name, inputs, keep_steps=step, scratch=() if continued else _scratch(stage))
     context.stage = stage.name
     start = time.monotonic()
     with tracker(run, stage.name, recipe.model_dump(mode="json"), enabled=recipe.track.wandb != "off") as context.tracker:
@@ -132,17 +144,10 @@ def _run_stage(context: Context, stage: Stage, inputs: str) -> None:
     run.finish(stage.name, inputs, stage.writes, figures, time.monotonic() - start, seed=recipe.seed)
 
 
-def _clear(run: RunFolder, stage: Stage) -> None:
-    """Remove what an earlier time with other inputs left, so that nothing of it is continued."""
-    for rel in stage.writes:
-        path = run.file(rel)
-        if path.is_dir():
-            shutil.rmtree(path)
-        path.unlink(missing_ok=True)
-    for folder in _training_folders(stage):
-        shutil.rmtree(run.file(folder), ignore_errors=True)
-    shutil.rmtree(run.file(f"rollouts/{stage.name}"), ignore_errors=True)
-    run.file(f"rollouts/{stage.name}.partial.jsonl").unlink(missing_ok=True)
+def _scratch(stage: Stage) -> list[str]:
+    """What an interrupted stage leaves for its next try; removed where the inputs changed, so that nothing of it is continued."""
+    partial = [f"rollouts/{stage.name}", f"rollouts/{stage.name}.partial.jsonl"]
+    return [*stage.writes, *_training_folders(stage), *partial]
 
 
 def _training_folders(stage: Stage) -> list[str]:

@@ -5,113 +5,19 @@ Every function takes the run's `Context` and returns the stage's figures; its fi
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-from prefkit import resources
+from prefkit.context import Context, load_task, task_identity  # noqa: F401
 from prefkit.data import corrections, pairs, readiness
-from prefkit.data.rollouts import Request, Sampling, collect, figures, first_turn
+from prefkit.data.rollouts import Row, figures, first_turn
 from prefkit.errors import DataError
 from prefkit.evaluate import suites
-from prefkit.progress import Progress
-from prefkit.recipe import Recipe
 from prefkit.runfolder import RunFolder
-from prefkit.scale.workers import Workers
 from prefkit.tasks.base import Example
-from prefkit.tasks.sql import SqlTask
-from prefkit.verify.scheduler import Scheduler
 
-Row = dict[str, Any]
 POLICIES = ("base", "references", "own_pairs", "calibrated")
 LONGEST_ROW = 1024
-
-
-@dataclass
-class Context:
-    """What stages share: the recipe, the run folder, the task, the processes that answer and the ones that judge."""
-
-    recipe: Recipe
-    run: RunFolder
-    task: SqlTask
-    pool: Workers
-    scheduler: Scheduler
-    progress: Progress
-    stage: str = ""
-    tracker: Any = None
-    _parts: Any = field(default=None, repr=False)
-
-    @property
-    def model(self) -> dict[str, str]:
-        """The model as the processes load it."""
-        model = self.recipe.model
-        return {"name": model.name, "quantization": model.quantization, "dtype": model.dtype, "cache": str(resources.cache_dir())}
-
-    @property
-    def parts(self):
-        """The disjoint parts of the training questions."""
-        if self._parts is None:
-            limits = self.recipe.limits
-            self._parts = self.task.parts(
-                self.recipe.seed, references=limits.references, own=limits.own, calibrate=limits.calibrate, readiness=limits.readiness or 0
-            )
-        return self._parts
-
-    def held_out(self, split: str) -> list[Example]:
-        """The questions of a held-out split that this run takes; none where the task lacks the split."""
-        if split not in self.task.splits:
-            return []
-        return self.task.subset(self.task.load(split), getattr(self.recipe.limits, split), self.recipe.seed)
-
-    def sampling(self, adapter: str | None, k: int, temperature: float) -> Sampling:
-        """How a policy is sampled in this recipe."""
-        rollouts = self.recipe.rollouts
-        return Sampling(self.model, adapter, k, temperature, rollouts.max_new_tokens, self.recipe.seed, rollouts.branches)
-
-    def answer(self, name: str, requests: Sequence[Request], sampling: Sampling) -> tuple[list[Row], list[Row]]:
-        """Rollouts and verdicts of `requests` under the name `name`, shown as they come; continued where an earlier try stopped."""
-        partial = self.run.file(f"rollouts/{name}.partial.jsonl")
-        with self.progress.task(name, len(requests)) as shown:
-            return collect(
-                name, requests, sampling, self.task, self.pool, self.scheduler, partial, lambda prompts, values: shown.advance(prompts, **values)
-            )
-
-    def keep(self, name: str, rows: list[Row], verdicts: list[Row]) -> None:
-        """Write rollouts and verdicts, and drop what was kept for a resumed try."""
-        self.run.write_rows(f"rollouts/{name}.parquet", rows)
-        self.run.write_rows(f"verdicts/{name}.parquet", verdicts)
-        self.run.file(f"rollouts/{name}.partial.jsonl").unlink(missing_ok=True)
-
-    def kept(self, name: str) -> tuple[list[Row], list[Row]]:
-        """Rollouts and verdicts that an earlier stage wrote."""
-        return self.run.read_rows(f"rollouts/{name}.parquet"), self.run.read_rows(f"verdicts/{name}.parquet")
-
-    def train(self, job: str, arguments: Row) -> Row:
-        """Run a training job in all processes; its metrics go to metrics.jsonl, the tracker and the live view."""
-        shown = self.progress.task(self.stage, None)
-
-        def report(event: Row) -> None:
-            step, metrics = event["progress"], event["metrics"]
-            self.run.log_metrics(self.stage, step, **metrics)
-            if self.tracker:
-                self.tracker.log(step, metrics)
-            shown.set_total(event["total"])
-            values = {name: round(metrics[name], 3) for name in ("loss", "reward", "kl") if name in metrics}
-            shown.advance(step - shown.meter.done, **values)
-
-        with shown:
-            return self.pool.run_all(job, arguments, report)
-
-    def round_examples(self, index: int) -> tuple[Example, ...]:
-        """The questions of a warm-start round."""
-        return self.parts.references if self.recipe.warm_start.rounds[index].source == "references" else self.parts.own
-
-    def warm_adapter(self, index: int) -> str | None:
-        """The adapter of a warm-start round; None before the first."""
-        return str(self.run.file(f"warm_start/round-{index}/adapter")) if index >= 0 else None
 
 
 def check_readiness(context: Context) -> Row:
@@ -224,7 +130,9 @@ def _validate(context: Context, candidates: dict[str, str | None]) -> tuple[str,
                 score[kind] = sum(verdict["score"] or 0 for verdict in verdicts) / max(len(rows), 1)
         score["value"] = sum(score.values()) / max(len(score), 1)
         scores[name] = score
-        context.run.log_metrics(context.stage, number, **{f"validation_{kind}": score[kind] for kind in ("greedy", "samples") if kind in score})
+        context.run.log_metrics(
+            context.stage, number, **{f"validation_{kind}": score[kind] for kind in ("greedy", "samples") if kind in score}
+        )
     chosen = max(scores, key=lambda name: scores[name]["value"])
     shutil.rmtree(context.run.file(f"rollouts/{context.stage}"), ignore_errors=True)
     return chosen, {
@@ -368,7 +276,9 @@ def write_evaluation(context: Context, answers: list[Row], totals: dict[str, int
     run.write_rows("evaluation/answers.parquet", answers)
     run.write_json("evaluation.json", suites.evaluation(answers, totals, settings.k, settings.temperature))
     run.write_json("ledger.json", suites.ledger(answers, spent))
-    shutil.rmtree(run.file(f"rollouts/{context.stage}"), ignore_errors=True)  # last: until all is written, a killed evaluation goes on from here
+    shutil.rmtree(
+        run.file(f"rollouts/{context.stage}"), ignore_errors=True
+    )  # last: until all is written, a killed evaluation goes on from here
     return {"answers": len(answers), "tokens": sum(row["tokens"] for row in answers), "verifier_calls": len(answers)}
 
 
@@ -398,28 +308,3 @@ def write_report(context: Context) -> Row:
 
     html_report.write(context.run)
     return {"bytes": context.run.file("report.html").stat().st_size}
-
-
-def load_task(recipe: Recipe) -> SqlTask:
-    """The recipe's task: a shipped dataset, or the user's own database and questions."""
-    task, cache = recipe.task, resources.cache_dir()
-    if task.database is not None and task.questions is not None:
-        return SqlTask.from_user(task.database, task.questions, values=task.schema_values, timeout_s=task.timeout_s)
-    folder = Path(task.dataset) if Path(task.dataset).is_dir() else resources.dataset_path(task.dataset)
-    return SqlTask.from_dataset(folder, cache, values=task.schema_values, timeout_s=task.timeout_s)
-
-
-def task_identity(task: SqlTask) -> Row:
-    """What of the task decides results: questions, golds, databases by content, schema texts."""
-    from prefkit.runfolder import hash_bytes
-
-    return {
-        "questions": [[example.id, example.question, list(example.golds)] for split in task.splits for example in task.load(split)],
-        "databases": {name: [hash_bytes(path) for path in paths] for name, paths in sorted(task.databases.items())},
-        "schemas": {name: task.schema(name) for name in sorted(task.databases)},
-    }
-
-
-def dump(value: Any) -> str:
-    """JSON with sorted keys, for hashing and showing."""
-    return json.dumps(value, sort_keys=True, default=str)

@@ -22,7 +22,9 @@ def correction_requests(task, examples: Sequence[Example], rollouts: Sequence[Ro
     groups = grouped(rollouts, verdicts)
     requests = []
     for example in examples:
-        wrong = [(row, verdict) for row, verdict in groups.get(example.id, []) if verdict["score"] == 0 and verdict["feedback"] and row["ended"]]
+        wrong = [
+            (row, verdict) for row, verdict in groups.get(example.id, []) if verdict["score"] == 0 and verdict["feedback"] and row["ended"]
+        ]
         if not wrong:
             continue
         texts = [row["completion"] for row, _ in wrong]
@@ -49,7 +51,9 @@ def trajectories(
         failed, failure = parents[group[0][0]["parent"]]
         right = next((pair for pair in group if pair[1]["score"] == 1 and pair[0]["ended"]), None)
         wrong = next((pair for pair in group if pair[1]["score"] == 0 and pair[0]["ended"]), None)
-        others = [verdict["score"] == 1 for row, verdict in first_groups[example_id] if row["id"] != failed["id"] and verdict["score"] is not None]
+        others = [
+            verdict["score"] == 1 for row, verdict in first_groups[example_id] if row["id"] != failed["id"] and verdict["score"] is not None
+        ]
         tries += len(group)
         repaired += sum(verdict["score"] == 1 for _, verdict in group)
         fresh += len(others)
@@ -70,7 +74,14 @@ def trajectories(
 
 def _trajectory(example: Example, failed: tuple[Row, Row], last: tuple[Row, Row], passed: bool, use_references: bool) -> Row:
     turns = [
-        {"content": row["completion"], "rollout": row["id"], "verdict": verdict["key"], "status": verdict["status"], "feedback": verdict["feedback"], "train": False}
+        {
+            "content": row["completion"],
+            "rollout": row["id"],
+            "verdict": verdict["key"],
+            "status": verdict["status"],
+            "feedback": verdict["feedback"],
+            "train": False,
+        }
         for row, verdict in (failed, last)
     ]
     end = "repaired" if passed else "reference" if use_references else "open"

@@ -82,7 +82,9 @@ def _neighbours(alone: list[Example], examples: Sequence[Example], settings: Set
 
     tried = []
     for example in alone:
-        others = {other.golds[0] for other in examples if other.database == example.database and other.id != example.id} - set(example.golds)
+        others = {other.golds[0] for other in examples if other.database == example.database and other.id != example.id} - set(
+            example.golds
+        )
         if not others:
             counts["dropped_no_answer"] += 1
             continue
@@ -97,7 +99,12 @@ def _neighbours(alone: list[Example], examples: Sequence[Example], settings: Set
 
 
 def own_pairs(
-    examples: Sequence[Example], rollouts: Sequence[Row], verdicts: Sequence[Row], corrections: Sequence[Row], settings: Settings, judge: Judge
+    examples: Sequence[Example],
+    rollouts: Sequence[Row],
+    verdicts: Sequence[Row],
+    corrections: Sequence[Row],
+    settings: Settings,
+    judge: Judge,
 ) -> tuple[list[Row], Row]:
     """Own right answers over own wrong ones; no gold is ever part of a row. `corrections` are rows of `correction_pairs`."""
     groups, counts = grouped(rollouts, verdicts), Counter()

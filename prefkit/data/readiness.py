@@ -21,7 +21,9 @@ def gold_faults(task: Task, examples: Sequence[Example], scheduler: Scheduler) -
     """Every question whose gold does not pass its own verifier, with the reason."""
     checks = [task.check(example, example.golds[0], id=str(number)) for number, example in enumerate(examples)]
     return [
-        f"{examples[int(verdict.id)].id}: {verdict.status}: {verdict.reason}" for verdict in scheduler.verify(checks) if verdict.status != "PASS"
+        f"{examples[int(verdict.id)].id}: {verdict.status}: {verdict.reason}"
+        for verdict in scheduler.verify(checks)
+        if verdict.status != "PASS"
     ]
 
 
@@ -32,13 +34,18 @@ def planted_passes(task: Task, examples: Sequence[Example], scheduler: Scheduler
     """
     checks = []
     for number, example in enumerate(examples):
-        other = next((one for one in examples[number + 1 :] + examples[:number] if one.database == example.database and one.golds != example.golds), None)
+        other = next(
+            (one for one in examples[number + 1 :] + examples[:number] if one.database == example.database and one.golds != example.golds),
+            None,
+        )
         for answer in ("", "SELECT 0", *((other.golds[0],) if other else ())):
             checks.append(task.check(example, answer, id=str(len(checks))))
     return sum(verdict.score == 1 for verdict in scheduler.verify(checks)), len(checks)
 
 
-def readiness(rollouts: Sequence[Row], verdicts: Sequence[Row], gold_faults: Sequence[str], questions: dict[str, int], golds_checked: int) -> Row:
+def readiness(
+    rollouts: Sequence[Row], verdicts: Sequence[Row], gold_faults: Sequence[str], questions: dict[str, int], golds_checked: int
+) -> Row:
     """The figures of a readiness check and its verdict: fix the data / too few questions / warm start first / ready."""
     counts = figures(rollouts, verdicts)
     groups = grouped(rollouts, verdicts)
@@ -79,7 +86,10 @@ def _verdict(summary: Row) -> tuple[str, str]:
             f"only {summary['mixed_share']:.0%} of prompts have both right and wrong answers, so online steps would see no signal in most groups. "
             "Begin with references (the recipe does)."
         )
-    return "ready", f"{summary['mixed_share']:.0%} of prompts have both right and wrong answers: own answers and online steps have signal from the start."
+    return (
+        "ready",
+        f"{summary['mixed_share']:.0%} of prompts have both right and wrong answers: own answers and online steps have signal from the start.",
+    )
 
 
 def _smallest(n: int) -> str:

@@ -36,7 +36,7 @@ class Sampling:
     temperature: float
     max_new_tokens: int
     seed: int
-    branches: int = 256
+    branches: int = 128
 
 
 @dataclass(frozen=True, slots=True)

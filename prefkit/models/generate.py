@@ -1,21 +1,21 @@
-"""Sample answers: each prompt is prefilled once and its K answers are decoded as branches that share it.
+"""Sample answers: what prompts share is computed and kept once, and rows that have ended leave the batch.
 
-The K branches of a prompt are K query positions of one batch row. The key-value cache holds the prompt once and then one slot for
-each branch and step; a boolean mask lets a branch see the prompt and its own tokens. So K answers cost one prefill and no copy of the
-prompt's cache. Rows of equal prompt length are not needed: prompts are padded on the left.
+Prompts are prefilled as trees (see `prefix_tree`): a schema once for all questions on it. While answers are decoded, the keys that a tree's
+prompts have in common stay in one place (`attention.SharedPrefix`); each of the K answers of each prompt is a row with keys of its own for
+the rest: the end of its question and what it has written.
 
-Every branch draws from its own random stream, seeded by (seed, prompt, k): an answer does not depend on what else is in the batch order,
-and a run that is continued after a kill samples the same answers.
+Every answer draws from its own random stream, seeded by (seed, prompt, k), so a run that is continued after a kill samples the same answers.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prefkit.models.prefix_tree import pack
+from prefkit.models.attention import SharedPrefix
+from prefkit.models.prefix_tree import Tree, pack
 
 if TYPE_CHECKING:
     import torch
@@ -47,50 +47,49 @@ def sample(
 ) -> list[list[Answer]]:
     """Sample len(seeds[i]) answers for each prompt; temperature 0 takes the likeliest token.
 
-    Args: prompts: token ids, of any lengths; seeds: for each prompt one seed an answer, the same number K for every prompt.
-    Returns: for each prompt its K answers, in the order of the seeds.
+    Args: model: loaded with the attention of `models.attention`; prompts: token ids, of any lengths; seeds: for each prompt one seed an answer.
+    Returns: for each prompt its answers, in the order of the seeds.
     """
     import numpy
     import torch
 
-    k = len(seeds[0])
-    uniforms = numpy.stack([[numpy.random.Generator(numpy.random.Philox(seed)).random(max_new_tokens) for seed in row] for row in seeds])
     with torch.inference_mode():
-        branches = _Branches(model, prompts, k, max_new_tokens)
-        random = torch.from_numpy(uniforms).to(branches.device, torch.float32)
-        end = torch.tensor(list(end_ids), device=branches.device)
-        tokens: list[list[list[int]]] = [[[] for _ in range(k)] for _ in prompts]
-        logprobs: list[list[list[float]]] = [[[] for _ in range(k)] for _ in prompts]
-        ended = [[False] * k for _ in prompts]
-        logits = branches.prefill()
+        rows = _Rows(model, prompts, [len(row) for row in seeds], max_new_tokens)
+        flat = [seed for row in seeds for seed in row]
+        uniforms = numpy.stack([numpy.random.Generator(numpy.random.Philox(seed)).random(max_new_tokens) for seed in flat])
+        random = torch.from_numpy(uniforms).to(model.device, torch.float32)
+        end = torch.tensor(list(end_ids), device=model.device)
+        tokens: list[list[int]] = [[] for _ in flat]
+        logprobs: list[list[float]] = [[] for _ in flat]
+        ended = [False] * len(flat)
+        logits = rows.prefill()
         for step in range(max_new_tokens):
-            chosen, chosen_logprobs = _draw(logits, random[branches.prompt, branches.branch, step], temperature)
+            chosen, chosen_logprobs = _draw(logits, random[rows.names, step], temperature)
             is_end = torch.isin(chosen, end)
-            for prompt, branch, token, logprob, stop, alive in zip(
-                *(value.flatten().tolist() for value in (branches.prompt, branches.branch, chosen, chosen_logprobs, is_end, branches.alive)), strict=True
+            for name, token, logprob, stop, alive in zip(
+                *(value.tolist() for value in (rows.names, chosen, chosen_logprobs, is_end, rows.alive)), strict=True
             ):
                 if alive:
-                    tokens[prompt][branch].append(token)
-                    logprobs[prompt][branch].append(logprob)
-                    ended[prompt][branch] = stop
-            branches.alive &= ~is_end
-            if not branches.alive.any() or step + 1 == max_new_tokens:
+                    tokens[name].append(token)
+                    logprobs[name].append(logprob)
+                    ended[name] = stop
+            rows.alive &= ~is_end
+            if not rows.alive.any() or step + 1 == max_new_tokens:
                 break
-            chosen = branches.compact(chosen)
-            logits = branches.decode(chosen)
-    return [[Answer(*parts) for parts in zip(tokens[i], logprobs[i], ended[i], strict=True)] for i in range(len(prompts))]
+            logits = rows.decode(rows.compact(chosen))
+    answers = iter([Answer(*parts) for parts in zip(tokens, logprobs, ended, strict=True)])
+    return [[next(answers) for _ in row] for row in seeds]
 
 
 def _draw(logits: torch.Tensor, uniform: torch.Tensor, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """One token for each branch by inverting the distribution function at `uniform`, and its log-probability at T = 1.
+    """One token for each row by inverting the distribution function at `uniform`, and its log-probability at T = 1.
 
     The vocabulary is searched in two levels (blocks of 128, then inside the block), which gives the same draw as a running sum over
-    all of it at a fraction of the cost. Args: logits (P, K, V); uniform (P, K). Returns two tensors (P, K).
+    all of it at a fraction of the cost. Args: logits (B, V); uniform (B,). Returns two tensors (B,).
     """
     import torch
 
-    shape, block = logits.shape[:-1], 128
-    flat = logits.flatten(0, -2)
+    flat, block = logits, 128
     padding = -flat.shape[-1] % block
     if padding:
         flat = torch.nn.functional.pad(flat, (0, padding), value=float("-inf"))
@@ -107,7 +106,7 @@ def _draw(logits: torch.Tensor, uniform: torch.Tensor, temperature: float) -> tu
         if temperature != 1:
             mass = ((blocks - peak.unsqueeze(-1)) / temperature).exp()
         running = mass.sum(-1, dtype=torch.float32).cumsum(-1)
-        target = uniform.flatten() * running[:, -1]
+        target = uniform * running[:, -1]
         # Rounding may put the target at or past the end of a sum: then the last block, and the last token in it, with any mass is taken.
         last_block = (running < running[:, -1:]).sum(-1)
         which = torch.minimum(torch.searchsorted(running, target.unsqueeze(-1), right=True).squeeze(-1), last_block)
@@ -117,11 +116,11 @@ def _draw(logits: torch.Tensor, uniform: torch.Tensor, temperature: float) -> tu
         inside = torch.minimum(torch.searchsorted(inner, (target - before).unsqueeze(-1), right=True).squeeze(-1), last)
     chosen = which * block + inside
     logprobs = flat[rows, chosen].float() - peak.squeeze(-1).float() - log_total
-    return chosen.view(shape), logprobs.view(shape)
+    return chosen, logprobs
 
 
 class _Layer:
-    """The cache of one transformer layer: (P, H, capacity, D) buffers filled from the left; grown in place, never concatenated."""
+    """One layer's keys and values, (B, H, capacity, D), filled from the left in place: the interface of transformers' cache layers."""
 
     is_sliding = False
     is_compileable = False
@@ -132,101 +131,117 @@ class _Layer:
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, *_args, **_kwargs) -> tuple[torch.Tensor, torch.Tensor]:
         if self.keys is None:
-            shape = (*keys.shape[:2], self.capacity, keys.shape[-1])
-            self.keys, self.values = keys.new_empty(shape), values.new_empty(shape)
+            self.allocate(len(keys), keys)
         stop = self.length + keys.shape[-2]
         self.keys[:, :, self.length : stop] = keys
         self.values[:, :, self.length : stop] = values
         self.length = stop
         return self.keys[:, :, :stop], self.values[:, :, :stop]
 
-    def place(self, prompt: int, prompts: int, prefix: int, source: _Layer, nodes: torch.Tensor) -> None:
-        """Copy one prompt's positions out of a tree's cache, against the right edge of the `prefix` positions."""
-        if self.keys is None:
-            shape = (prompts, source.keys.shape[1], self.capacity, source.keys.shape[-1])
-            self.keys, self.values, self.length = source.keys.new_zeros(shape), source.values.new_zeros(shape), prefix
-        self.keys[prompt, :, prefix - len(nodes) : prefix] = source.keys[0][:, nodes]
-        self.values[prompt, :, prefix - len(nodes) : prefix] = source.values[0][:, nodes]
+    def allocate(self, rows: int, like: torch.Tensor) -> None:
+        shape = (rows, like.shape[1], self.capacity, like.shape[-1])
+        self.keys, self.values = like.new_zeros(shape), like.new_zeros(shape)
 
-    def select(self, prompts: torch.Tensor, prefix: int, slots: torch.Tensor) -> None:
-        """Keep these prompts, and of each prompt's slots after `prefix` these, (P', S')."""
-        for name in ("keys", "values"):
-            old = getattr(self, name)
-            new = old.new_empty((len(prompts), old.shape[1], self.capacity, old.shape[-1]))
-            new[:, :, :prefix] = old[prompts, :, :prefix]
-            index = slots[:, None, :, None].expand(-1, old.shape[1], -1, old.shape[-1])
-            new[:, :, prefix : prefix + slots.shape[1]] = old[prompts, :, prefix : self.length].gather(2, index)
-            setattr(self, name, new)
-        self.length = prefix + slots.shape[1]
+    def keep(self, rows: torch.Tensor) -> None:
+        self.keys, self.values = self.keys[rows], self.values[rows]
 
     def get_seq_length(self, *_args) -> int:
         return self.length
 
 
-class _Branches:
-    """K branches for each of P prompts over one shared cache, with the rows that have ended taken out as decoding goes on."""
+class _Rows:
+    """The answers under way. Row i of the batch is answer `names[i]`; rows of one tree stand together."""
 
-    def __init__(self, model: PreTrainedModel, prompts: Sequence[Sequence[int]], k: int, max_new_tokens: int):
+    def __init__(self, model: PreTrainedModel, prompts: Sequence[Sequence[int]], counts: Sequence[int], max_new_tokens: int):
         import torch
 
-        self.model, self.device = model, model.device
-        self.prompts, self.prefix = prompts, max(map(len, prompts))
-        self.lengths = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
-        self.mask = torch.arange(self.prefix, device=self.device)[None] >= self.prefix - self.lengths[:, None]
+        self.model, self.device, self.prompts, self.counts = model, model.device, prompts, counts
+        self.trees = pack(prompts)
+        self.common = [_common(tree) for tree in self.trees]
+        self.tail = max(
+            len(prompts[member]) - common for tree, common in zip(self.trees, self.common, strict=True) for member in tree.members
+        )
+        self.first_name = [sum(counts[:prompt]) for prompt in range(len(prompts))]
+        order = [prompt for tree in self.trees for prompt in tree.members]
+        self.names = torch.tensor([self.first_name[prompt] + k for prompt in order for k in range(counts[prompt])], device=self.device)
+        self.tree_of = torch.tensor([t for t, tree in enumerate(self.trees) for prompt in tree.members for _ in range(counts[prompt])])
+        self.lengths = torch.tensor([len(prompts[prompt]) for prompt in order for _ in range(counts[prompt])], device=self.device)
+        own = self.lengths - torch.tensor(self.common, device=self.device)[self.tree_of.to(self.device)]
+        self.mask = torch.arange(self.tail + max_new_tokens, device=self.device)[None] >= self.tail - own[:, None]
+        self.alive = torch.ones(len(self.names), dtype=torch.bool, device=self.device)
         self.steps = 0
-        self.k = k
-        self.prompt = torch.arange(len(prompts), device=self.device)[:, None].expand(-1, k).contiguous()
-        self.branch = torch.arange(k, device=self.device)[None].expand(len(prompts), -1).contiguous()
-        self.alive = torch.ones_like(self.prompt, dtype=torch.bool)
-        self.cache = _cache(model, self.prefix + k * max_new_tokens)
-
-    def _hidden(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache) -> torch.Tensor:
-        return self.model.base_model(input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True).last_hidden_state
+        self.cache = _cache(model, self.tail + max_new_tokens)
+        self.prefixes: list[list[tuple[torch.Tensor, torch.Tensor]]] = []
 
     def prefill(self) -> torch.Tensor:
-        """Run the prompts, each shared beginning once; logits of the first token, (P, K, V) by expansion of one row a prompt."""
+        """Run the prompts as trees and lay out their keys; logits of the first token, (B, V)."""
         import torch
 
-        layers = self.cache.layers
-        last = [None] * len(self.prompts)
-        for tree in pack(self.prompts):
+        last, row = [], 0
+        for tree, common in zip(self.trees, self.common, strict=True):
             nodes = _cache(self.model, len(tree.tokens))
             tokens, depth, mask = (torch.from_numpy(value).to(self.device)[None] for value in (tree.tokens, tree.depth, tree.mask))
-            hidden = self._hidden(tokens, mask[None], depth, nodes)[0]
+            hidden = self._hidden(nodes, input_ids=tokens, attention_mask=mask[None], position_ids=depth)[0]
+            shared = torch.from_numpy(tree.nodes[0][:common]).to(self.device)
+            self.prefixes.append([(layer.keys[:, :, shared], layer.values[:, :, shared]) for layer in nodes.layers])
             for prompt, path in zip(tree.members, tree.nodes, strict=True):
-                index = torch.from_numpy(path).to(self.device)
-                last[prompt] = hidden[index[-1]]
-                for layer, source in zip(layers, nodes.layers, strict=True):
-                    layer.place(prompt, len(self.prompts), self.prefix, source, index)
-        return self.model.get_output_embeddings()(torch.stack(last))[:, None].expand(-1, self.k, -1)
+                stop = row + self.counts[prompt]
+                self._place(row, stop, nodes.layers, torch.from_numpy(path[common:]).to(self.device))
+                last += [hidden[path[-1]]] * self.counts[prompt]
+                row = stop
+        return self.model.get_output_embeddings()(torch.stack(last))
+
+    def _place(self, start: int, stop: int, sources: list[_Layer], nodes: torch.Tensor) -> None:
+        """Copy a prompt's own positions into its rows, against the right edge of the tail."""
+        for layer, source in zip(self.cache.layers, sources, strict=True):
+            if layer.keys is None:
+                layer.allocate(len(self.names), source.keys)
+                layer.length = self.tail
+            layer.keys[start:stop, :, self.tail - len(nodes) : self.tail] = source.keys[:, :, nodes]
+            layer.values[start:stop, :, self.tail - len(nodes) : self.tail] = source.values[:, :, nodes]
 
     def decode(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Append one token to each branch, (P, K); logits of the next one, (P, K, V)."""
-        import torch
-
-        width = tokens.shape[1]
+        """Append one token to each row, (B,); logits of the next one, (B, V)."""
         self.steps += 1
-        own = torch.eye(width, dtype=torch.bool, device=self.device).repeat(1, self.steps)[None, None].expand(len(tokens), 1, -1, -1)
-        mask = torch.cat([self.mask[:, None, None, :].expand(-1, 1, width, -1), own], dim=-1)
-        positions = (self.lengths + self.steps - 1)[:, None].expand(-1, width)
-        return self.model.get_output_embeddings()(self._hidden(tokens, mask, positions, self.cache))
+        hidden = self._hidden(
+            self.cache,
+            input_ids=tokens[:, None],
+            attention_mask=self.mask[:, None, None, : self.tail + self.steps],
+            position_ids=(self.lengths + self.steps - 1)[:, None],
+            shared_prefix=self._shared(),
+        )
+        return self.model.get_output_embeddings()(hidden[:, 0])
 
     def compact(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Drop prompts whose branches have all ended, and branches where every prompt has ended ones, once that saves a quarter."""
-        import torch
-
-        counts = self.alive.sum(1)
-        rows = counts.nonzero().flatten()
-        width = int(counts.max())
-        if len(rows) * width > 0.75 * self.alive.numel():
+        """Drop the rows that have ended, once that saves a quarter. Returns the tokens of the rows that stay."""
+        rows = self.alive.nonzero().flatten()
+        if len(rows) > 0.75 * len(self.alive):
             return tokens
-        order = self.alive[rows].to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :width]
-        slots = (torch.arange(self.steps, device=self.device)[None, :, None] * self.alive.shape[1] + order[:, None, :]).flatten(1)
         for layer in self.cache.layers:
-            layer.select(rows, self.prefix, slots)
-        self.mask, self.lengths = self.mask[rows], self.lengths[rows]
-        self.prompt, self.branch, self.alive, tokens = (value[rows].gather(1, order) for value in (self.prompt, self.branch, self.alive, tokens))
-        return tokens
+            layer.keep(rows)
+        self.names, self.lengths, self.mask, self.alive = (value[rows] for value in (self.names, self.lengths, self.mask, self.alive))
+        self.tree_of = self.tree_of[rows.cpu()]
+        return tokens[rows]
+
+    def _shared(self) -> SharedPrefix:
+        """Which rows share which prefix now."""
+        shared = SharedPrefix()
+        for tree, layers in enumerate(self.prefixes):
+            rows = (self.tree_of == tree).nonzero().flatten()
+            if len(rows) and self.common[tree]:
+                shared.groups.append((int(rows[0]), int(rows[-1]) + 1, layers))
+        return shared
+
+    def _hidden(self, cache, **inputs) -> torch.Tensor:
+        return self.model.base_model(past_key_values=cache, use_cache=True, **inputs).last_hidden_state
+
+
+def _common(tree: Tree) -> int:
+    """How many tokens all sequences of a tree begin with; all of a lone sequence."""
+    shortest = min(map(len, tree.nodes))
+    first, last = tree.nodes[0][:shortest], tree.nodes[-1][:shortest]  # in lexicographic order, so these two differ first
+    different = (first != last).nonzero()[0]
+    return int(different[0]) if len(different) else shortest
 
 
 def _cache(model: PreTrainedModel, capacity: int):

@@ -138,13 +138,12 @@ def load_adapter(model: PreTrainedModel, folder: str | Path, trainable: bool) ->
     return PeftModel.from_pretrained(model, str(folder), is_trainable=trainable)
 
 
-def load_policy(spec: ModelSpec, adapter: str | None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A model to sample from: merged with the adapter where its weights are plain, with the adapter on top where they are quantised."""
-    model, tokenizer = load_base(spec)
-    if adapter:
-        wrapped = load_adapter(model, adapter, trainable=False)
-        model = wrapped.merge_and_unload() if spec.quantization == "none" else wrapped.get_base_model()
-    return model.eval(), tokenizer
+def with_adapter(base: PreTrainedModel, adapter: str, spec: ModelSpec) -> PreTrainedModel:
+    """A copy of `base` to sample from: merged with the adapter where weights are plain, with it on top where they are quantised."""
+    import copy
+
+    wrapped = load_adapter(copy.deepcopy(base), adapter, trainable=False)
+    return (wrapped.merge_and_unload() if spec.quantization == "none" else wrapped.get_base_model()).eval()
 
 
 def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from prefkit.models.generate import sample, stream_seed
-from prefkit.models.load import ModelSpec, end_ids, load_policy
+from prefkit.models.load import ModelSpec, end_ids, load_base, with_adapter
 
 _loaded: dict = {}
 
 
 def policy(model: dict, adapter: str | None):
-    """The model and tokenizer asked for; kept until another is asked for, so that a stage's batches load it once."""
-    key = (tuple(sorted(model.items())), adapter)
-    if _loaded.get("key") != key:
+    """The policy, its tokenizer and end tokens. The base model is loaded once; each plain adapter is merged into a copy of it."""
+    spec, key = ModelSpec(**model), tuple(sorted(model.items()))
+    if _loaded.get("model") != key:
         _loaded.clear()
-        loaded, tokenizer = load_policy(ModelSpec(**model), adapter)
-        _loaded.update(key=key, model=loaded, tokenizer=tokenizer, end=end_ids(loaded, tokenizer))
-    return _loaded["model"], _loaded["tokenizer"], _loaded["end"]
+        base, tokenizer = load_base(spec)
+        _loaded.update(model=key, base=base, tokenizer=tokenizer, end=end_ids(base, tokenizer), adapter=None, policy=base)
+    if _loaded["adapter"] != adapter:
+        _loaded["policy"] = None  # the last copy is let go before the next is made
+        _loaded["policy"] = with_adapter(_loaded["base"], adapter, spec) if adapter else _loaded["base"]
+        _loaded["adapter"] = adapter
+    return _loaded["policy"], _loaded["tokenizer"], _loaded["end"]
 
 
 def answer(
@@ -52,6 +56,9 @@ def tokenize(*, model: dict, adapter: str | None, rows: list[dict]) -> list[dict
     _, tokenizer, _ = policy(model, adapter)
     prompts = [tokenizer.apply_chat_template(row["messages"], add_generation_prompt=True)["input_ids"] for row in rows]
     return [
-        {"prompt_ids": prompt, "answer_ids": [[*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id] for text in row["answers"]]}
+        {
+            "prompt_ids": prompt,
+            "answer_ids": [[*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id] for text in row["answers"]],
+        }
         for prompt, row in zip(prompts, rows, strict=True)
     ]

@@ -53,7 +53,7 @@ KNOWN["corrections"] = KNOWN["rollouts"]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """One line: what, how many, and where it is a part, the part's share (0.25 is 25 %) and in words "of" what."""
+    """One line: what, how many, and where it is a ``part`` of a count above it, the part's share (0.25 is 25 %)."""
 
     label: str
     value: str
@@ -63,10 +63,9 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class StageCounts:
-    """The counts of one stage; ``kind`` is the stage without its round."""
+    """The counts of one stage."""
 
     stage: str
-    kind: str
     title: str
     counts: list[Count]
 
@@ -78,7 +77,7 @@ def funnel(source: Source) -> list[StageCounts]:
         kind = stage.rpartition("-")[0] if stage.rpartition("-")[0] in IN_ROUNDS else stage
         figures = entry.get("figures") or {}
         if kind in KNOWN and (counts := _counts(KNOWN[kind], figures)):
-            found.append(StageCounts(stage, kind, stage_words(stage), counts))
+            found.append(StageCounts(stage, stage_words(stage), counts))
     return found
 
 

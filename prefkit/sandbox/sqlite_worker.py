@@ -23,7 +23,7 @@ from prefkit.sandbox.process_guard import die_with_parent, limit_cpu, limit_proc
 from prefkit.sandbox.sqlite_guard import GuardedDatabase, open_read_only
 from prefkit.sandbox.sqlite_shadow import build_image, open_shadow
 
-MAX_OPEN = 64
+MAX_OPEN = 128
 """Databases kept open, shadows included."""
 MAX_JOBS = 50_000
 """Jobs after which a worker makes way for a fresh one."""

@@ -31,7 +31,11 @@ def plan_processes(processes: int | None = None) -> tuple[int, int]:
         cores = os.cpu_count() or 1
     if processes is None:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        gpus = len([part for part in visible.split(",") if part.strip()]) if visible is not None else len(list(Path("/dev").glob("nvidia[0-9]*")))
+        gpus = (
+            len([part for part in visible.split(",") if part.strip()])
+            if visible is not None
+            else len(list(Path("/dev").glob("nvidia[0-9]*")))
+        )
         processes = gpus or min(cores, MAX_PROCESSES)
     return processes, max(1, cores // processes)
 
@@ -118,7 +122,6 @@ class Workers:
     def _environment(self, rank: int, port: int) -> dict[str, str]:
         environment = dict(os.environ)
         environment.update(
-            PREFKIT_THREADS=str(self.threads),
             OMP_NUM_THREADS=str(self.threads),
             TOKENIZERS_PARALLELISM="false",
             HF_DATASETS_DISABLE_PROGRESS_BARS="1",
@@ -126,7 +129,9 @@ class Workers:
             PYTHONUNBUFFERED="1",
         )
         if self.processes > 1:
-            environment.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(self.processes), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+            environment.update(
+                RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(self.processes), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+            )
             environment.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
         return environment
 
@@ -149,7 +154,9 @@ class Workers:
             code = self._running[rank].wait()
             self.close()
             cause = "was killed, most likely for want of memory" if code == -9 else f"ended with code {code}"
-            raise RunError(f"model process {rank} {cause}; its log is {self.log / f'worker-{rank}.log'}. Run the same command with --resume to continue")
+            raise RunError(
+                f"model process {rank} {cause}; its log is {self.log / f'worker-{rank}.log'}. Run the same command with --resume to continue"
+            )
         if "error" in event:
             self.close()
             known = getattr(errors, event["kind"], None)

@@ -10,17 +10,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 from prefkit.models.generate import sample, stream_seed
-from prefkit.models.load import MergedCopy, ModelSpec, compute_dtype, end_ids, load_adapter, load_base
+from prefkit.models.load import LoraSpec, MergedCopy, ModelSpec, compute_dtype, end_ids
 from prefkit.train import guard
 from prefkit.train.checkpoints import latest_checkpoint
-from prefkit.train.shared_prefix import share_prefixes
-from prefkit.train.training import CandidateCallback, MetricsCallback, quiet_datasets, ranks, save_adapter, training_arguments
+from prefkit.train.training import quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
 
 MICRO_GROUPS = 2  # groups in one forward
 
 
 def run(
-    *, model: dict, adapter: str, prompts: list[dict], output: str, settings: dict, seed: int, cache: str | None, report: Callable[[dict], None]
+    *,
+    model: dict,
+    adapter: str,
+    prompts: list[dict],
+    output: str,
+    settings: dict,
+    seed: int,
+    cache: str | None,
+    report: Callable[[dict], None],
 ) -> dict:
     """Calibrate and save the adapter into `output`/adapter, with a candidate every `save_every` steps as `output`/candidates/step-N.
 
@@ -30,40 +37,28 @@ def run(
     """
     from trl import GRPOConfig
 
-    from prefkit.train.trl_seams import GroupTrainer, score_completions_only
+    from prefkit.train.callbacks import CandidateCallback, MetricsCallback
+    from prefkit.train.trl_seams import GroupTrainer
 
     quiet_datasets()
     guard.refuse_vllm_on_4bit(model["quantization"], use_vllm=False)
-    spec, folder, k = ModelSpec(**model), Path(output), settings["k"]
-    base, tokenizer = load_base(spec)
-    unshared = share_prefixes(base)
-    score_completions_only()
-    policy = load_adapter(base, adapter, trainable=True)
-    per_rank = settings["prompts"] * k // ranks()
-    micro = min(MICRO_GROUPS * k, per_rank)
-    arguments = GRPOConfig(
-        **training_arguments(folder, spec, {**settings, "scheduler": "constant", "warmup_ratio": 0}, seed, compute_dtype(spec.dtype)),
-        per_device_train_batch_size=micro,
-        gradient_accumulation_steps=per_rank // micro,
-        num_generations=k,
-        max_completion_length=settings["max_new_tokens"],
-        max_steps=settings["steps"],
-        beta=settings["beta"],
-        temperature=settings["temperature"],
-        loss_type=settings["loss_type"],
-        scale_rewards=settings["scale_rewards"],
-    )
+    spec, folder = ModelSpec(**model), Path(output)
+    policy, tokenizer, shared = trainable_policy(spec, adapter, LoraSpec(), seed)
+    arguments = GRPOConfig(**grpo_arguments(folder, spec, settings, seed))
     metrics = MetricsCallback(report)
     with Reward(prompts, settings, Path(cache) if cache else None) as reward:
         sampler = OwnSampler(policy, tokenizer, spec, prompts, settings, seed)
         trainer = GroupTrainer(
-            model=policy, args=arguments, reward_funcs=reward, train_dataset=prompt_rows(prompts), processing_class=tokenizer, callbacks=[metrics, CandidateCallback(folder / "candidates", settings["save_every"])], sampler=sampler
+            model=policy,
+            args=arguments,
+            reward_funcs=reward,
+            train_dataset=prompt_rows(prompts),
+            processing_class=tokenizer,
+            callbacks=[metrics, CandidateCallback(folder / "candidates", settings["save_every"])],
+            sampler=sampler,
         )
         sampler.trainer = trainer
-        guard.upcast_trainable(trainer.model)
-        guard.check_nf4_trains(trainer.model)
-        guard.check_no_dropout(trainer.model)
-        guard.check_start(trainer.model, adapter)
+        guard.before_training(trainer.model, adapter)
         difference = start_difference(trainer, tokenizer, prompts[0]["messages"])
         guard.check_reference(difference)
         before = guard.Snapshot(trainer.model)
@@ -79,7 +74,26 @@ def run(
         "groups_with_signal": sum(signal) / len(signal) if signal else None,
         "changed_share": before.changed_share(trainer.model),
         "start_difference": difference,
-        "shared_prefix": unshared or "yes",
+        "shared_prefix": shared,
+    }
+
+
+def grpo_arguments(folder: Path, spec: ModelSpec, settings: dict, seed: int) -> dict:
+    """GRPOConfig's arguments. One optimiser step is one generation of `prompts` · `k` answers, shared out over the ranks."""
+    k = settings["k"]
+    per_rank = max(k, settings["prompts"] * k // ranks())
+    micro = min(MICRO_GROUPS * k, per_rank)
+    return {
+        **training_arguments(folder, spec, {**settings, "scheduler": "constant", "warmup_ratio": 0}, seed, compute_dtype(spec.dtype)),
+        "per_device_train_batch_size": micro,
+        "gradient_accumulation_steps": max(1, per_rank // micro),
+        "num_generations": k,
+        "max_completion_length": settings["max_new_tokens"],
+        "max_steps": settings["steps"],
+        "beta": settings["beta"],
+        "temperature": settings["temperature"],
+        "loss_type": settings["loss_type"],
+        "scale_rewards": settings["scale_rewards"],
     }
 
 
@@ -157,7 +171,9 @@ def start_difference(trainer, tokenizer, messages: list[dict]) -> float:
     import torch
     from trl.trainer.utils import use_adapter
 
-    ids = torch.tensor([tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]], device=trainer.accelerator.device)
+    ids = torch.tensor(
+        [tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]], device=trainer.accelerator.device
+    )
     model = trainer.accelerator.unwrap_model(trainer.model)
     with torch.no_grad(), trainer.accelerator.autocast():
         policy = model(input_ids=ids).logits.float().log_softmax(-1)

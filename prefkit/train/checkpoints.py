@@ -11,7 +11,9 @@ WHOLE = ("adapter_model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_s
 
 def whole_checkpoints(folder: Path) -> list[tuple[int, Path]]:
     """(step, folder) of the checkpoints under `folder`/checkpoints that were written to the end, by step."""
-    found = [(int(path.name.split("-")[1]), path) for path in (folder / "checkpoints").glob("checkpoint-*") if path.name.split("-")[1].isdigit()]
+    found = [
+        (int(path.name.split("-")[1]), path) for path in (folder / "checkpoints").glob("checkpoint-*") if path.name.split("-")[1].isdigit()
+    ]
     return sorted((step, path) for step, path in found if all((path / name).is_file() for name in WHOLE))
 
 

@@ -73,7 +73,9 @@ def check_start(model: torch.nn.Module, adapter: str | Path) -> None:
 def check_reference(difference: float, tolerance: float = 1e-3) -> None:
     """At step 0 policy and reference must give the same log-probabilities; `difference` is the largest found on a probe batch."""
     if not difference <= tolerance:
-        raise GuardError(f"at the start the policy differs from its reference by {difference:.3g} in log-probability: the reference is not the start")
+        raise GuardError(
+            f"at the start the policy differs from its reference by {difference:.3g} in log-probability: the reference is not the start"
+        )
 
 
 def check_no_dropout(model: torch.nn.Module) -> None:
@@ -89,10 +91,25 @@ def check_nf4_trains(model: torch.nn.Module) -> None:
     """GuardError where an NF4 layer would still be repacked into the CPU kernel that has no gradient."""
     packed = [name for name, module in model.named_modules() if getattr(module, "support_avx512bf16_for_cpu", False)]
     if packed:
-        raise GuardError(f"{len(packed)} NF4 layers (first: {packed[0]}) would be repacked for CPU inference and give wrong gradients: load the model through prefkit")
+        raise GuardError(
+            f"{len(packed)} NF4 layers (first: {packed[0]}) would be repacked for CPU inference and give wrong gradients: load the model through prefkit"
+        )
 
 
 def refuse_vllm_on_4bit(quantization: str, use_vllm: bool) -> None:
     """vLLM's sync merges the adapter into the 4-bit base and out again, which drifts (trl#3466, trl#4973)."""
     if use_vllm and quantization == "nf4":
-        raise GuardError("vLLM cannot sample for a trainer with a 4-bit base: each sync would change the base. Set model.quantization=none, or rollouts without vLLM")
+        raise GuardError(
+            "vLLM cannot sample for a trainer with a 4-bit base: each sync would change the base. Set model.quantization=none, or rollouts without vLLM"
+        )
+
+
+def before_training(model: torch.nn.Module, adapter: str | Path | None) -> int:
+    """All guards that stand between a trainer's constructor and its first step. Returns how many parameters were upcast to float32."""
+    upcast = upcast_trainable(model)
+    check_nf4_trains(model)
+    check_no_dropout(model)
+    check_trainable(model)
+    if adapter:
+        check_start(model, adapter)
+    return upcast

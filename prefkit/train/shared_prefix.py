@@ -39,10 +39,11 @@ def share_prefixes(model: PreTrainedModel, max_nodes: int = 1024) -> str | None:
     backbone = model.base_model
     forward = backbone.forward
 
-    def shared_forward(input_ids=None, attention_mask=None, past_key_values=None, use_cache=None, **kwargs):
+    def shared_forward(input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, use_cache=None, **kwargs):
         suitable = input_ids is not None and len(input_ids) > 1 and past_key_values is None and not use_cache
-        if not suitable or attention_mask is None or attention_mask.dim() != 2 or kwargs.get("position_ids") is not None:
-            return forward(input_ids=input_ids, attention_mask=attention_mask, past_key_values=past_key_values, use_cache=use_cache, **kwargs)
+        if not suitable or attention_mask is None or attention_mask.dim() != 2 or position_ids is not None:
+            given = {"position_ids": position_ids, "past_key_values": past_key_values, "use_cache": use_cache, **kwargs}
+            return forward(input_ids=input_ids, attention_mask=attention_mask, **given)
         return _run_as_trees(forward, input_ids, attention_mask, max_nodes, kwargs)
 
     backbone.forward = shared_forward

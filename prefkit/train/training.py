@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from transformers import TrainerCallback
 
 if TYPE_CHECKING:
     import torch
     from peft import PeftModel
+    from transformers import PreTrainedTokenizerBase
 
-    from prefkit.models.load import ModelSpec
+    from prefkit.models.load import LoraSpec, ModelSpec
 
 
 def ranks() -> int:
@@ -24,11 +22,30 @@ def ranks() -> int:
 
 def quiet_datasets() -> None:
     """No progress bars of libraries: the live view is prefkit's own."""
-    import datasets
     from transformers.utils import logging
+
+    import datasets
 
     datasets.disable_progress_bars()
     logging.disable_progress_bar()
+
+
+def trainable_policy(spec: ModelSpec, adapter: str | None, lora: LoraSpec, seed: int) -> tuple[PeftModel, PreTrainedTokenizerBase, str]:
+    """A policy ready for a TRL trainer: base and adapter (a fresh one where `adapter` is None), prefixes shared, LoRA layers fused.
+
+    The third value says whether prefixes are shared: "yes", or the reason why not.
+    """
+    from prefkit.models.load import load_adapter, load_base, new_adapter
+    from prefkit.train.fast_lora import speed_up_lora
+    from prefkit.train.shared_prefix import share_prefixes
+    from prefkit.train.trl_seams import score_completions_only
+
+    base, tokenizer = load_base(spec)
+    unshared = share_prefixes(base)
+    score_completions_only()
+    policy = load_adapter(base, adapter, trainable=True) if adapter else new_adapter(base, lora, seed)
+    speed_up_lora(policy)
+    return policy, tokenizer, unshared or "yes"
 
 
 def training_arguments(folder: Path, spec: ModelSpec, settings: dict, seed: int, dtype: torch.dtype) -> dict:
@@ -80,37 +97,3 @@ def write_adapter(model: PeftModel, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     model.save_pretrained(str(temporary), selected_adapters=["default"])
     temporary.rename(target)
-
-
-class MetricsCallback(TrainerCallback):
-    """Sends every logged step to the main process and keeps the numbers that the stage reports."""
-
-    def __init__(self, report: Callable[[dict], None]):
-        self.report = report
-        self.rows: list[dict] = []
-
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        metrics = {key: float(value) for key, value in (logs or {}).items() if isinstance(value, int | float)}
-        if "train_runtime" in metrics or not metrics:
-            return
-        self.rows.append(metrics)
-        if state.is_world_process_zero:
-            self.report({"progress": state.global_step, "total": state.max_steps, "metrics": metrics})
-
-    def first(self, name: str) -> float | None:
-        return next((row[name] for row in self.rows if name in row), None)
-
-    def last(self, name: str) -> float | None:
-        return next((row[name] for row in reversed(self.rows) if name in row), None)
-
-
-class CandidateCallback(TrainerCallback):
-    """Keeps the adapter every `every` steps, and at the last one, as `folder`/step-N: candidates for selection on validation."""
-
-    def __init__(self, folder: Path, every: int):
-        self.folder, self.every = folder, every
-
-    def on_step_end(self, args, state, control, model=None, **kwargs):
-        if state.is_world_process_zero and (state.global_step % self.every == 0 or state.global_step == state.max_steps):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_adapter(getattr(model, "module", model), self.folder / f"step-{state.global_step}")

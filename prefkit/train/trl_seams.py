@@ -100,4 +100,6 @@ def permute_groups(batch: dict, size: int) -> dict:
     rows = next(len(value) for value in batch.values() if isinstance(value, torch.Tensor) and value.dim() > 0)
     order = torch.randperm(rows // size)
     index = (order[:, None] * size + torch.arange(size)[None]).flatten()
-    return {key: value[index.to(value.device)] if isinstance(value, torch.Tensor) and value.dim() > 0 else value for key, value in batch.items()}
+    return {
+        key: value[index.to(value.device)] if isinstance(value, torch.Tensor) and value.dim() > 0 else value for key, value in batch.items()
+    }

@@ -11,11 +11,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from prefkit.models.load import LoraSpec, ModelSpec, compute_dtype, load_adapter, load_base, new_adapter
+from prefkit.models.load import LoraSpec, ModelSpec, compute_dtype
 from prefkit.train import guard
 from prefkit.train.checkpoints import latest_checkpoint
-from prefkit.train.shared_prefix import share_prefixes
-from prefkit.train.training import MetricsCallback, quiet_datasets, ranks, save_adapter, training_arguments
+from prefkit.train.training import quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
 
 MICRO_BATCH = 8  # pairs in one forward; with shared prefixes about 1,000 nodes
 
@@ -31,14 +30,12 @@ def run(
     """
     from trl import DPOConfig
 
-    from prefkit.train.trl_seams import PairTrainer, score_completions_only
+    from prefkit.train.callbacks import MetricsCallback
+    from prefkit.train.trl_seams import PairTrainer
 
     quiet_datasets()
     spec, folder = ModelSpec(**model), Path(output)
-    base, tokenizer = load_base(spec)
-    unshared = share_prefixes(base)
-    score_completions_only()
-    policy = load_adapter(base, adapter, trainable=True) if adapter else new_adapter(base, LoraSpec(**lora), seed)
+    policy, tokenizer, shared = trainable_policy(spec, adapter, LoraSpec(**lora), seed)
     rows = read_pairs(pairs, folder / "rows")
     micro = max(1, min(MICRO_BATCH, settings["batch"] // ranks()))
     arguments = DPOConfig(
@@ -55,14 +52,15 @@ def run(
     )
     metrics = MetricsCallback(report)
     trainer = PairTrainer(
-        model=policy, args=arguments, train_dataset=rows, processing_class=tokenizer, callbacks=[metrics], groups=rows["database"], block=min(4, micro)
+        model=policy,
+        args=arguments,
+        train_dataset=rows,
+        processing_class=tokenizer,
+        callbacks=[metrics],
+        groups=rows["database"],
+        block=micro,
     )
-    upcast = guard.upcast_trainable(trainer.model)
-    guard.check_nf4_trains(trainer.model)
-    guard.check_no_dropout(trainer.model)
-    if adapter:
-        guard.check_start(trainer.model, adapter)
-    guard.check_trainable(trainer.model)
+    upcast = guard.before_training(trainer.model, adapter)
     before = guard.Snapshot(trainer.model)
     trainer.train(resume_from_checkpoint=latest_checkpoint(folder))
     save_adapter(trainer, folder / "adapter")
@@ -76,13 +74,14 @@ def run(
         "loss_last": metrics.last("loss"),
         "changed_share": before.changed_share(trainer.model),
         "upcast": upcast,
-        "shared_prefix": unshared or "yes",
+        "shared_prefix": shared,
     }
 
 
 def read_pairs(path: str, folder: Path):
     """The token columns of a pairs file as a dataset backed by a file that all ranks share (TRL caches reference log-probabilities beside it)."""
     from accelerate import PartialState
+
     from datasets import Dataset, load_from_disk
 
     state = PartialState(cpu=training_on_cpu())

@@ -119,7 +119,8 @@ def _first_difference(gold: Gold, results: list[Result], columns: str) -> tuple[
 
 
 def tidy_error(message: str) -> str:
-    """SQLite's error in the uniform words that failures are grouped by."""
+    """SQLite's error in the uniform words that failures are grouped by, whatever the version."""
+    message = message.partition(" - should this be a string literal")[0]
     if message.endswith(": syntax error"):
         return "syntax error " + message.removesuffix(": syntax error")
     if message == "incomplete input" or message.startswith("unrecognized token"):

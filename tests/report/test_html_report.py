@@ -283,6 +283,16 @@ def test_part_of_a_gain_is_said_to_be_part(build_run: Build, answers: list[dict[
     assert Page(text).texts["h1"] == ["Training helped in part"]
 
 
+def test_without_samples_the_greedy_figures_stand_alone_and_the_gap_shows(build_run: Build, answers: list[dict[str, Any]]) -> None:
+    greedy = [row for row in answers if row["kind"] == "greedy"]
+    parsed = Page(write(build_run(answers=greedy)).read_text("utf-8"))
+    assert parsed.unclosed == []
+    assert parsed.table("Scores on the test questions")["Base model"][1:] == ["–†", "–†"]
+    assert parsed.table("Ledger for the test questions")["Everything together"][1] == "–"
+    assert "sampled" not in parsed.texts["p"][1]
+    assert parsed.texts["h1"] == ["Training helped"]
+
+
 def test_few_questions_are_called_few(build_run: Build, answers: list[dict[str, Any]]) -> None:
     few = [row for row in answers if int(row["example_id"][-3:]) < 4]
     parsed = Page(write(build_run(answers=few)).read_text("utf-8"))

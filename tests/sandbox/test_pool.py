@@ -112,7 +112,7 @@ def test_a_stopped_worker_is_killed_by_the_wall_clock(shop: Path) -> None:
         begun = time.monotonic()
         answer = pool.run(job(shop, "SELECT 2", timeout_s=0.05))
         assert answer.last.rows == [(2,)]  # run again, alone
-        assert 1.0 < time.monotonic() - begun < 5.0
+        assert 1.0 < time.monotonic() - begun < 60.0
         assert not alive(stopped)
 
 

