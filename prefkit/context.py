@@ -60,7 +60,7 @@ class Context:
         rollouts = self.recipe.rollouts
         return Sampling(self.model, adapter, k, temperature, rollouts.max_new_tokens, self.recipe.seed, rollouts.branches)
 
-    def answer(self, name: str, requests: Sequence[Request], sampling: Sampling) -> tuple[list[Row], list[Row]]:
+    def answer(self, name: str, requests: Sequence[Request], sampling: Sampling, stream: str | None = None) -> tuple[list[Row], list[Row]]:
         """Rollouts and verdicts of `requests` under the name `name`, shown as they come; continued where an earlier try stopped."""
         partial = self.run.file(f"rollouts/{name}.partial.jsonl")
         with self.progress.task(name, len(requests)) as shown:
@@ -73,6 +73,7 @@ class Context:
                 self.scheduler,
                 partial,
                 lambda prompts, values: shown.advance(prompts, **values),
+                stream,
             )
 
     def keep(self, name: str, rows: list[Row], verdicts: list[Row]) -> None:

@@ -37,22 +37,33 @@ class Stage:
 def plan(recipe: Recipe) -> list[Stage]:
     """The stages of `recipe` in order."""
     rounds = recipe.warm_start.rounds
-    base = {
-        "model": recipe.model.model_dump(),
-        "rollouts": recipe.rollouts.model_dump(),
-        "seed": recipe.seed,
-        "limits": recipe.limits.model_dump(),
-    }
-    result = [Stage("readiness", stages.check_readiness, (), base, ("readiness.json", *_kept("readiness")), 0.04)]
+    limits = recipe.limits.model_dump()
+    parts = {name: limits[name] for name in ("readiness", "references", "own", "calibrate")}
+    base = {"model": recipe.model.model_dump(), "rollouts": recipe.rollouts.model_dump(), "seed": recipe.seed, "parts": parts}
+    held_out = {"test": limits["test"], "unseen": limits["unseen"]}
+    result = [Stage("readiness", stages.check_readiness, (), {**base, **held_out}, ("readiness.json", *_kept("readiness")), 0.04)]
     for index, turn in enumerate(rounds):
         before = (f"warm_start-{index - 1}",) if index else ()
         name = f"rollouts-{index}"
-        result.append(Stage(name, partial(stages.make_rollouts, index=index), before, {**base, "k": turn.k}, _kept(name), 0.06))
+        result.append(
+            Stage(
+                name, partial(stages.make_rollouts, index=index), before, {**base, "k": turn.k, "sampled": turn.sampled}, _kept(name), 0.06
+            )
+        )
         sources: tuple[str, ...] = (name,)
         if turn.source == "own":
             name = f"corrections-{index}"
             files = (*_kept(name), f"trajectories/round-{index}.parquet", f"pairs/corrections-{index}.parquet")
-            result.append(Stage(name, partial(stages.make_corrections, index=index), (f"rollouts-{index}", *before), base, files, 0.04))
+            result.append(
+                Stage(
+                    name,
+                    partial(stages.make_corrections, index=index),
+                    (f"rollouts-{index}", *before),
+                    {**base, "corrections": limits["corrections"]},
+                    files,
+                    0.04,
+                )
+            )
             sources = (*sources, name)
         pairs = {**base, "pairs": recipe.pairs.model_dump(), "source": turn.source}
         result.append(
@@ -66,19 +77,29 @@ def plan(recipe: Recipe) -> list[Stage]:
             )
         )
     warm = tuple(f"warm_start-{index}" for index in range(len(rounds)))
-    select = {**base, "select": recipe.select.model_dump(), "evaluate": recipe.evaluate.model_dump()}
+    select = {**base, "validation": limits["validation"], "select": recipe.select.model_dump(), "evaluate": recipe.evaluate.model_dump()}
     result.append(Stage("select-warm", stages.select_warm, warm, select, ("select-warm.json",), 0.05))
     calibrate: tuple[str, ...] = ()
     if recipe.calibrate.steps:
+        name = "rollouts-calibrate"
+        probe = {**base, "temperature": recipe.calibrate.temperature}
+        result.append(Stage(name, stages.make_calibrate_rollouts, ("select-warm",), probe, _kept(name), 0.03))
         settings = {**base, "calibrate": recipe.calibrate.model_dump()}
         result.append(
-            Stage("calibrate", stages.train_calibrate, ("select-warm",), settings, ("calibrate/adapter", "calibrate/candidates"), 0.15)
+            Stage("calibrate", stages.train_calibrate, (name, "select-warm"), settings, ("calibrate/adapter", "calibrate/candidates"), 0.15)
         )
         calibrate = ("calibrate",)
     result.append(Stage("select-final", stages.select_final, ("select-warm", *calibrate), select, ("select-final.json", "adapter"), 0.07))
     evaluation = ("evaluation/answers.parquet", "evaluation.json", "ledger.json")
     result.append(
-        Stage("evaluate", stages.evaluate, ("select-final", *warm), {**base, "evaluate": recipe.evaluate.model_dump()}, evaluation, 0.17)
+        Stage(
+            "evaluate",
+            stages.evaluate,
+            ("select-final", *warm),
+            {**base, **held_out, "evaluate": recipe.evaluate.model_dump()},
+            evaluation,
+            0.17,
+        )
     )
     result.append(Stage("report", stages.write_report, ("evaluate",), {"report": 1}, ("report.html", "report.md"), 0.01))
     return result
@@ -91,8 +112,8 @@ def _kept(name: str) -> tuple[str, str]:
 def run(recipe: Recipe, folder: Path, progress: Progress, processes: int | None = None, only: Sequence[str] | None = None) -> RunFolder:
     """Run every stage of `recipe` whose inputs changed or that has not ended, in `folder`. Returns the run folder.
 
-    Killed at any moment, the same call goes on where it was: finished stages are skipped, sampling goes on after the last batch, training after
-    the last checkpoint. `only`: the stages to run, where not all are wanted.
+    Killed at any moment, the same call goes on where it was: finished stages are skipped, sampling goes on after the last batch,
+    training after the last checkpoint. `only`: the stages to run, where not all are wanted.
     """
     result = RunFolder(folder)
     task = load_task(recipe)  # before the folder is made: data that cannot be read leaves nothing behind

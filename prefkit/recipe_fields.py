@@ -66,6 +66,7 @@ class Limits(Group):
     readiness: Questions = 40
     references: Questions = 300
     own: Questions = 300
+    corrections: Questions = 64
     calibrate: Questions = 200
     validation: Questions = 60
     test: Questions = 120
@@ -95,6 +96,9 @@ class Round(Group):
 
     source: Literal["references", "own"] = Field(description="what is put over own wrong answers: the gold, or own right answers")
     k: int = Field(default=8, ge=1, le=256, description="answers sampled for each question before the round")
+    sampled: Questions = Field(
+        default=None, ge=1, description="references: questions that the model answers first; the rest meet a neighbour's answer. null: all"
+    )
     epochs: int = Field(default=1, ge=1, le=100, description="passes over the pairs")
     learning_rate: LearningRate = 5e-4
     nll: float = Field(default=1.0, ge=0, le=100, description="weight of the likelihood of the chosen answer")

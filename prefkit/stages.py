@@ -8,9 +8,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from prefkit.context import Context, load_task, task_identity  # noqa: F401
+from prefkit.context import Context
 from prefkit.data import corrections, pairs, readiness
-from prefkit.data.rollouts import Row, figures, first_turn
+from prefkit.data.rollouts import Row, figures, first_turn, grouped
 from prefkit.errors import DataError
 from prefkit.evaluate import suites
 from prefkit.runfolder import RunFolder
@@ -18,6 +18,8 @@ from prefkit.tasks.base import Example
 
 POLICIES = ("base", "references", "own_pairs", "calibrated")
 LONGEST_ROW = 1024
+PROBES = 4
+"""Answers by which a calibration question shows whether it has signal."""
 
 
 def check_readiness(context: Context) -> Row:
@@ -41,9 +43,12 @@ def check_readiness(context: Context) -> Row:
 def make_rollouts(context: Context, index: int) -> Row:
     """Answers of the policy before round `index` to the round's questions."""
     adapter = context.warm_adapter(index - 1)
-    k = context.recipe.warm_start.rounds[index].k
-    requests = first_turn(context.task, context.round_examples(index))
-    rows, verdicts = context.answer(context.stage, requests, context.sampling(adapter, k, context.recipe.rollouts.temperature))
+    turn = context.recipe.warm_start.rounds[index]
+    examples = context.round_examples(index)
+    if turn.source == "references":
+        examples = context.task.subset(examples, turn.sampled, context.recipe.seed)
+    requests = first_turn(context.task, examples)
+    rows, verdicts = context.answer(context.stage, requests, context.sampling(adapter, turn.k, context.recipe.rollouts.temperature))
     context.keep(context.stage, rows, verdicts)
     return figures(rows, verdicts)
 
@@ -52,7 +57,8 @@ def make_corrections(context: Context, index: int) -> Row:
     """Second turns to wrong answers of round `index`, as trajectories."""
     first = context.kept(f"rollouts-{index}")
     examples = context.round_examples(index)
-    requests = corrections.correction_requests(context.task, examples, *first)
+    tried = context.task.subset(examples, context.recipe.limits.corrections, context.recipe.seed)
+    requests = corrections.correction_requests(context.task, tried, *first)
     name = context.stage
     second = context.answer(name, requests, context.sampling(context.warm_adapter(index - 1), 2, context.recipe.rollouts.temperature))
     context.keep(name, *second)
@@ -80,7 +86,7 @@ def make_pairs(context: Context, index: int) -> Row:
         return [verdict.to_dict() for verdict in context.scheduler.verify(checks)]
 
     if turn.source == "references":
-        rows, counts = pairs.reference_pairs(examples, rollouts, verdicts, settings, judge, tokenize)
+        rows, counts = pairs.reference_pairs(context.task, examples, rollouts, verdicts, settings, judge, tokenize)
     else:
         repaired = context.run.read_rows(f"pairs/corrections-{index}.parquet") if recipe.pairs.corrections else []
         rows, counts = pairs.own_pairs(examples, rollouts, verdicts, repaired, settings, judge)
@@ -125,7 +131,10 @@ def _validate(context: Context, candidates: dict[str, str | None]) -> tuple[str,
         for kind, samples, temperature in (("greedy", 1, 0.0), ("samples", k, 1.0)):
             if metric in (kind, "both"):
                 rows, verdicts = context.answer(
-                    f"{context.stage}/{name}/{kind}", first_turn(context.task, examples), context.sampling(adapter, samples, temperature)
+                    f"{context.stage}/{name}/{kind}",
+                    first_turn(context.task, examples),
+                    context.sampling(adapter, samples, temperature),
+                    stream=f"validation/{kind}",
                 )
                 score[kind] = sum(verdict["score"] or 0 for verdict in verdicts) / max(len(rows), 1)
         score["value"] = sum(score.values()) / max(len(score), 1)
@@ -157,10 +166,30 @@ def select_warm(context: Context) -> Row:
     return result
 
 
+def make_calibrate_rollouts(context: Context) -> Row:
+    """Which of the questions kept for calibration have signal: the selected warm start answers each a few times."""
+    start = _adapter_in(context, context.run.read_json("select-warm.json")["adapter"])
+    requests = first_turn(context.task, context.parts.calibrate)
+    rows, verdicts = context.answer(context.stage, requests, context.sampling(start, PROBES, context.recipe.calibrate.temperature))
+    context.keep(context.stage, rows, verdicts)
+    return figures(rows, verdicts)
+
+
+def with_signal(context: Context) -> list[Example]:
+    """The calibration questions with right and wrong answers; all where there are fewer than one step takes.
+
+    A group whose answers are all right or all wrong has no advantage, yet costs as much as any other.
+    """
+    groups = grouped(*context.kept("rollouts-calibrate"))
+    mixed = {name for name, group in groups.items() if len({verdict["score"] for _, verdict in group} & {0, 1}) == 2}
+    examples = [example for example in context.parts.calibrate if example.id in mixed]
+    return examples if len(examples) >= context.recipe.calibrate.prompts else list(context.parts.calibrate)
+
+
 def train_calibrate(context: Context) -> Row:
-    """Online GRPO from the selected warm start."""
+    """Online GRPO from the selected warm start, on questions where it is sometimes right."""
     recipe, task = context.recipe, context.task
-    examples = context.parts.calibrate
+    examples = with_signal(context)
     prompts = [
         {
             "name": example.id,
@@ -246,7 +275,10 @@ def measure(context: Context, adapters: dict[str, str | None], examples: Sequenc
             asked[adapter] = []
             for kind, k, temperature in (("greedy", 1, 0.0), ("sample", settings.k, settings.temperature)):
                 found = context.answer(
-                    f"{context.stage}/{policy}/{kind}", first_turn(context.task, examples), context.sampling(adapter, k, temperature)
+                    f"{context.stage}/{policy}/{kind}",
+                    first_turn(context.task, examples),
+                    context.sampling(adapter, k, temperature),
+                    stream=f"evaluation/{kind}",
                 )
                 asked[adapter] += [_answer_row(kind, *pair) for pair in zip(*found, strict=True)]
         rows += [{"policy": policy, **row} for row in asked[adapter]]
@@ -287,7 +319,7 @@ def costs(run: RunFolder) -> dict[str, dict[str, float]]:
     belongs = {
         "references": lambda name: name.endswith("-0"),
         "own_pairs": lambda name: name[-2:-1] == "-" and name[-1:].isdigit() and not name.endswith("-0"),
-        "calibrated": lambda name: name in ("calibrate", "select-warm", "select-final"),
+        "calibrated": lambda name: name in ("select-warm", "rollouts-calibrate", "calibrate", "select-final"),
     }
     entries = run.manifest["stages"]
     return {

@@ -23,9 +23,13 @@ EXAMPLE = 'prefkit ask runs/sql-gen-0123456789 "How many orders are open?" --dat
 MOST_ROWS, SHOWN_ROWS = 50, 10
 SIDES = {"base": "Base model", "trained": "Trained model"}
 _WORD = re.compile(r"[a-z]+|\d+")
-_TELLING_NOTHING = frozenset(
-    ["all", "and", "any", "are", "does", "did", "each", "every", "for", "from", "give", "has", "have", "how", "its", "list", "many", "more", "most", "much", "name", "names", "not", "number", "of", "only", "our", "per", "show", "than", "that", "the", "their", "them", "there", "they", "this", "to", "was", "were", "what", "when", "where", "which", "who", "whose", "with"]
-)
+# fmt: off
+_TELLING_NOTHING = frozenset([
+    "all", "and", "any", "are", "does", "did", "each", "every", "for", "from", "give", "has", "have", "how", "its", "list", "many", "more",
+    "most", "much", "name", "names", "not", "number", "only", "our", "per", "show", "than", "that", "the", "their", "them", "there", "they",
+    "this", "was", "were", "what", "when", "where", "which", "who", "whose", "with",
+])
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,8 @@ def arguments(parser: Parser) -> None:
 
 
 def run(options: Any) -> int:
-    from prefkit import recipe, stages
+    from prefkit import recipe
+    from prefkit.context import load_task
     from prefkit.runfolder import RunFolder
 
     source = RunFolder.existing(options.run)
@@ -59,7 +64,7 @@ def run(options: Any) -> int:
     if not options.question.strip():
         raise DataError('the question is empty; for example: prefkit ask RUN "How many customers are there?"')
     chosen = recipe.load(source.path)
-    task = stages.load_task(chosen)
+    task = load_task(chosen)
     database, why = choose_database(task, options.question, options.database)
     replies = answer(source, chosen, task, database, options.question, adapter)
     file = task.databases[database][0]
@@ -115,17 +120,18 @@ def _singular(word: str) -> str:
 def answer(source: RunFolder, chosen: Recipe, task: SqlTask, database: str, question: str, adapter: Path) -> dict[str, Reply]:
     """Both models' likeliest answers, executed on the first data instance of the database."""
     from prefkit.commands import machine
+    from prefkit.context import Context
     from prefkit.progress import Progress
     from prefkit.resources import cache_dir
-    from prefkit.scale.workers import Workers
-    from prefkit.stages import Context
+    from prefkit.scale.workers import Workers, plan_processes
     from prefkit.verify.extract import extract_sql
     from prefkit.verify.scheduler import Scheduler
 
-    machine.require_gpu(chosen.profile)
+    machine.require(chosen.profile, chosen.model.name)
     prompt = {"name": "ask", "messages": task.prompt_for(database, question)}
     completions: dict[int, str] = {}
-    with Workers(cache_dir("logs")) as pool, Scheduler(workers=1) as scheduler, Progress() as progress:
+    processes = min(len(SIDES), chosen.threads or plan_processes()[0])
+    with Workers(cache_dir("logs"), processes) as pool, Scheduler(workers=1) as scheduler, Progress() as progress:
         context = Context(chosen, source, task, pool, scheduler, progress)
         batches = [
             {
@@ -171,7 +177,7 @@ def show(question: str, database: str, why: str, file: Path, replies: dict[str, 
 
 
 def _comparison(base: QueryResult | None, trained: QueryResult | None) -> str:
-    """Whether two queries returned the same rows, where both ran to their end. Which of them is right nobody says: there is no reference."""
+    """Whether two queries returned the same rows, where both ran to their end. Which is right nobody says: there is no reference."""
     from prefkit.verify.compare import same_bag
 
     if base is None or trained is None or base.reason or trained.reason or base.truncated or trained.truncated:

@@ -121,9 +121,9 @@ def _figures(run: RunFolder) -> str:
 
 
 def _prompt(recipe: Recipe) -> str:
-    from prefkit import stages
+    from prefkit.context import load_task
 
-    task = stages.load_task(recipe)
+    task = load_task(recipe)
     example = task.load("test" if "test" in task.splits else task.splits[-1])[0]
     messages = task.prompt(example)
     shown = "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)

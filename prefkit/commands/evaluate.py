@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,7 +60,12 @@ def run(options: Any) -> int:
 
     job = job_of(options)
     folder = RunFolder(job.folder)
-    if not measure(job, folder):
+    try:
+        new = measure(job, folder)
+    except KeyboardInterrupt:
+        print("Stopped. The same command goes on after the last batch that was answered.", file=sys.stderr)
+        return 130
+    if not new:
         print(f"nothing to do: {job.folder} has this evaluation already, and nothing of it has changed\n")
     scores.show(folder.read_json("evaluation.json"), folder.read_json("ledger.json"))
     print(f"\nwritten to {job.folder}")
@@ -70,19 +76,21 @@ def measure(job: Job, folder: RunFolder) -> bool:
     """Answer, verify, and write; False where all of it is there already. A killed evaluation goes on after its last batch."""
     from prefkit import stages
     from prefkit.commands import machine
+    from prefkit.context import Context, load_task, task_identity
     from prefkit.files import remove
     from prefkit.progress import Progress
     from prefkit.runfolder import hash_value
     from prefkit.scale.workers import Workers
-    from prefkit.stages import Context
     from prefkit.verify.scheduler import Scheduler
 
-    task = stages.load_task(job.recipe)
-    inputs = hash_value({"task": stages.task_identity(task), **identity(job)})
+    task = load_task(job.recipe)
+    inputs = hash_value({"task": task_identity(task), **identity(job)})
     if folder.is_done(STAGE, inputs):
         return False
-    machine.require_gpu(job.recipe.profile)
-    with folder.lock(), Workers(folder.file("logs")) as pool, Scheduler(workers=2) as scheduler, Progress() as progress:
+    for policy in job.policies:
+        machine.require(job.recipe.profile, policy.model)
+    processes = job.recipe.threads and min(job.recipe.threads, 4)
+    with folder.lock(), Workers(folder.file("logs"), processes) as pool, Scheduler(workers=2) as scheduler, Progress() as progress:
         folder.write_text("recipe.yaml", job.recipe.to_yaml())
         folder.describe(recipe=job.recipe.name, profile=job.recipe.profile)
         if not folder.unfinished(STAGE, inputs):
@@ -111,7 +119,7 @@ def identity(job: Job) -> dict[str, Any]:
     weights = {policy.adapter: hash_bytes(Path(policy.adapter) / "adapter_model.safetensors") for policy in job.policies if policy.adapter}
     return {
         "settings": recipe.model_dump(include={"model", "seed", "limits", "rollouts", "evaluate"}),
-        "policies": [[policy.name, policy.model, weights.get(policy.adapter)] for policy in job.policies],
+        "policies": [[policy.name, policy.model, weights.get(policy.adapter or "")] for policy in job.policies],
         "spent": job.spent,
     }
 
@@ -125,7 +133,8 @@ def job_of(options: Any) -> Job:
         return _adapter_job(options, target)
     if target.is_dir() and not (target / "config.json").is_file():
         raise RunError(f"{target} is neither a run folder (manifest.json) nor an adapter (adapter_config.json) nor a model (config.json).")
-    if not target.is_dir() and len(target.parts) > 1 and (target.parent.is_dir() or target.is_absolute() or target.parts[0] in (".", "~")):
+    # A Hugging Face name has one slash, too: what begins in a folder that is there is a path.
+    if not target.is_dir() and (options.target.startswith((".", "/", "~")) or (len(target.parts) > 1 and target.parent.is_dir())):
         there = ", ".join(str(path.parent) for path in sorted(target.parent.glob("*/manifest.json")))
         raise RunError(f"there is no {target}." + (f" Runs there: {there}." if there else ""))
     return _model_job(options)
@@ -133,13 +142,15 @@ def job_of(options: Any) -> Job:
 
 def _run_job(options: Any, target: Path) -> Job:
     from prefkit import recipe, stages
+    from prefkit.context import Context
     from prefkit.progress import quiet
     from prefkit.runfolder import RunFolder
 
     if options.model:
         raise ModelError("a run has its own model; --model is for an adapter's folder.")
     source, chosen = RunFolder(target), recipe.load(target)
-    context = stages.Context(chosen, source, *(None,) * 3, quiet())  # type: ignore[arg-type]
+    nothing: Any = None  # which policies a run has is read from its folder alone
+    context = Context(chosen, source, nothing, nothing, nothing, quiet())
     adapters = stages.policy_adapters(context)
     policies = tuple(Policy(name, chosen.model.name, adapter) for name, adapter in adapters.items())
     name = "evaluation-full" if options.limit is None else f"evaluation-{options.limit}"

@@ -50,6 +50,8 @@ def run(options: Any) -> int:
         else:
             copy_adapter(source, chosen, folder)
         (folder / "README.md").write_text(text, encoding="utf-8")
+        for file in folder.iterdir():
+            file.chmod(0o644)  # some writers leave weights to their owner alone; a folder that is passed on is for others
     size = sum(file.stat().st_size for file in options.target.rglob("*") if file.is_file())
     what = "merged model" if options.merged else "adapter"
     print(f"{what} ({size / 1e6:.0f} MB) in {options.target}; how to load and serve it stands in {options.target / 'README.md'}")

@@ -83,8 +83,18 @@ def torch_without_gpu() -> bool:
         return False
 
 
-def require_gpu(profile: str) -> None:
-    """Refuse a profile that needs a GPU where there is none. Raises ModelError with the mend."""
+def require(profile: str, model: str) -> None:
+    """Refuse, before anything is written, what cannot run here: a profile that needs a GPU where there is none, a model that is not there.
+
+    A Hugging Face name is not looked up. Raises ModelError with the mend.
+    """
+    from prefkit.models.embedded import gguf_file
+    from prefkit.models.load import ModelSpec, resolve
+
+    if model == "embedded":
+        gguf_file()
+    else:
+        resolve(ModelSpec(model))
     if profile != "gpu":
         return
     if not gpus():

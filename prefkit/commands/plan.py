@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from prefkit.context import Context
     from prefkit.pipeline import Stage
     from prefkit.recipe import Recipe
-    from prefkit.stages import Context
     from prefkit.tasks.sql import SqlTask
 
 POLICIES = 4
@@ -32,10 +32,11 @@ class Work:
 
 def survey(recipe: Recipe, folder: Path, task: SqlTask) -> dict[str, bool]:
     """Stage -> whether it is finished in `folder` and would be skipped. A stage after one that must run is not finished."""
-    from prefkit import pipeline, stages
+    from prefkit import pipeline
+    from prefkit.context import task_identity
     from prefkit.runfolder import RunFolder, hash_value
 
-    run, identity = RunFolder(folder), hash_value(stages.task_identity(task))
+    run, identity = RunFolder(folder), hash_value(task_identity(task))
     finished: dict[str, bool] = {}
     for stage in pipeline.plan(recipe):
         upstream = all(finished[name] for name in stage.reads)
@@ -45,14 +46,15 @@ def survey(recipe: Recipe, folder: Path, task: SqlTask) -> dict[str, bool]:
 
 def show(recipe: Recipe, folder: Path, changed: bool) -> None:
     """Print the plan. `changed`: the recipe has overrides, so its expected figures are those of the unchanged one."""
-    from prefkit import pipeline, stages
+    from prefkit import pipeline
     from prefkit.commands import terminal
+    from prefkit.context import Context, load_task
     from prefkit.progress import quiet
     from prefkit.runfolder import RunFolder
 
-    task = stages.load_task(recipe)
+    task = load_task(recipe)
     todo, finished = pipeline.plan(recipe), survey(recipe, folder, task)
-    context = stages.Context(recipe, RunFolder(folder), task, cast(Any, None), cast(Any, None), quiet())
+    context = Context(recipe, RunFolder(folder), task, cast(Any, None), cast(Any, None), quiet())
     terminal.fields(_head(recipe, folder, task, finished, changed))
     print()
     minutes = _minutes(recipe, todo)

@@ -43,7 +43,7 @@ def run(options: Any) -> int:
     if options.dry_run:
         plan.show(chosen, folder, changed=bool(options.overrides or options.model))
         return 0
-    machine.require_gpu(chosen.profile)
+    machine.require(chosen.profile, chosen.model.name)
     try:
         with Progress() as progress:
             warn_through(progress)
@@ -51,7 +51,9 @@ def run(options: Any) -> int:
             before = begun(folder)
             done = pipeline.run(chosen, folder, progress)
     except KeyboardInterrupt:
-        print(f"Stopped. Go on with: {resume_command(options.given, folder)}", file=sys.stderr)
+        begun_there = (folder / "manifest.json").is_file()
+        mend = f"Go on with: {resume_command(options.given, folder)}" if begun_there else "Nothing was written yet."
+        print(f"Stopped. {mend}", file=sys.stderr)
         return 130
     if begun(folder) == before:
         print(f"nothing to do: all {len(pipeline.plan(chosen))} stages of this run are finished and unchanged (--fresh runs them again)")

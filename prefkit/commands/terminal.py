@@ -35,7 +35,7 @@ def console(stream: TextIO | None = None) -> Any:
     return Console(file=stream or sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> Any:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Any:
     """A table for `console().print`. `right`: the columns of figures, which stand to the right. Cells must be safe already."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -45,7 +45,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], right: Seque
     for index, name in enumerate(columns):
         made.add_column(Text(name), justify="right" if index in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(value if _renderable(value) else Text(str(value)) for value in row))
+        made.add_row(*map(Text, row))
     return made
 
 
@@ -68,7 +68,3 @@ def paragraph(text: str) -> None:
 
     width = max(40, shutil.get_terminal_size().columns)
     print("\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)))
-
-
-def _renderable(value: object) -> bool:
-    return hasattr(value, "__rich_console__") or hasattr(value, "__rich__")

@@ -40,7 +40,10 @@ def trajectories(
     second: tuple[Sequence[Row], Sequence[Row]],
     use_references: bool,
 ) -> tuple[list[Row], list[Row], Row]:
-    """Trajectory rows, pairs of repairs (right over wrong second turns), and counts. `first`, `second`: rollouts and verdicts of each turn."""
+    """Trajectory rows, pairs of repairs (right over wrong second turns), and counts.
+
+    Args: first, second: rollouts and verdicts of each turn; use_references: whether a gold may close a trajectory.
+    """
     by_id = {example.id: example for example in examples}
     parents = {row["id"]: (row, verdict) for group in grouped(*first).values() for row, verdict in group}
     first_groups = grouped(*first)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prefkit.data.rollouts import grouped
-from prefkit.tasks.base import Example
+from prefkit.tasks.base import Example, Task
 from prefkit.verify.extract import extract_sql
 
 Row = dict[str, Any]
@@ -45,26 +45,34 @@ Tokenize = Callable[[list[Row]], list[Row]]
 
 
 def reference_pairs(
-    examples: Sequence[Example], rollouts: Sequence[Row], verdicts: Sequence[Row], settings: Settings, judge: Judge, tokenize: Tokenize
+    task: Task,
+    examples: Sequence[Example],
+    rollouts: Sequence[Row],
+    verdicts: Sequence[Row],
+    settings: Settings,
+    judge: Judge,
+    tokenize: Tokenize,
 ) -> tuple[list[Row], Row]:
     """The reference of each question over the model's own wrong answer to it. Returns rows and counts.
 
     A base model wraps its query in prose that often does not end in time. The rejected side is the query itself, as the verifier took it
-    out of the answer: the contrast is between queries, not between manners of speech. Where there is none, the reference of a neighbour
-    question stands in, executed and found wrong for this one, so that no reference is lost to the training.
+    out of the answer: the contrast is between queries, not between manners of speech. Where there is none (or the model was not asked), the
+    reference of a neighbour question stands in, executed and found wrong for this one, so that no reference is lost to the training.
     """
     groups, counts = grouped(rollouts, verdicts), Counter()
     wanted: list[Row] = []
     alone: list[Example] = []
     for example in examples:
-        wrong = [(row, verdict, extract_sql(row["completion"])) for row, verdict in groups[example.id] if verdict["score"] == 0]
-        row, verdict, query = next((one for one in wrong if one[2]), (None, None, None))
-        if query is None:
+        group = groups.get(example.id, [])
+        wrong = [(row, verdict, extract_sql(row["completion"])) for row, verdict in group if verdict["score"] == 0]
+        found = next((one for one in wrong if one[2]), None)
+        if found is None:
             alone.append(example)
             continue
+        row, verdict, query = found
         wanted.append({"example": example, "rejected": query, "rollout": row["id"], "verdict": verdict, "from": "model"})
     wanted += _neighbours(alone, examples, settings, judge, counts)
-    messages = {example_id: group[0][0]["messages"] for example_id, group in groups.items()}
+    messages = {one["example"].id: task.prompt(one["example"]) for one in wanted}
     tokens = tokenize([{"messages": messages[one["example"].id], "answers": [one["example"].golds[0], one["rejected"]]} for one in wanted])
     rows = []
     for one, ids in zip(wanted, tokens, strict=True):
@@ -76,10 +84,18 @@ def reference_pairs(
     return _checked(rows, settings, counts)
 
 
-def _neighbours(alone: list[Example], examples: Sequence[Example], settings: Settings, judge: Judge, counts: Counter) -> list[Row]:
-    """For each question of `alone` the most similar reference on its database that is wrong for it."""
+def _likest(texts: Sequence[str], text: str) -> str:
+    """The text that shares the longest beginning with `text`, then the nearest: a shared beginning is computed once."""
     from rapidfuzz.distance import Levenshtein
 
+    def shared(other: str) -> int:
+        return next((i for i, (a, b) in enumerate(zip(other, text, strict=False)) if a != b), min(len(other), len(text)))
+
+    return min(sorted(texts), key=lambda other: (-shared(other), Levenshtein.distance(other, text)))
+
+
+def _neighbours(alone: list[Example], examples: Sequence[Example], settings: Settings, judge: Judge, counts: Counter) -> list[Row]:
+    """For each question of `alone` the most similar reference on its database that is wrong for it."""
     tried = []
     for example in alone:
         others = {other.golds[0] for other in examples if other.database == example.database and other.id != example.id} - set(
@@ -88,7 +104,7 @@ def _neighbours(alone: list[Example], examples: Sequence[Example], settings: Set
         if not others:
             counts["dropped_no_answer"] += 1
             continue
-        tried.append((example, min(sorted(others), key=lambda text: Levenshtein.distance(text, example.golds[0]))))
+        tried.append((example, _likest(list(others), example.golds[0])))
     rows = []
     for (example, text), verdict in zip(tried, judge(tried), strict=True):
         if verdict["score"] == 0:
@@ -187,8 +203,9 @@ def _solved_pairs(solved: list[tuple[Example, list[_Side]]], groups: dict, setti
     for example, right in solved:
         own = {side.text for side in right}
         neighbours = [side for side in by_database[example.database] if side.text not in own]
-        for chosen, rejected in _matched(right[:1], neighbours, settings, example.id)[:1]:
-            tried.append((example, chosen, rejected))
+        found = _matched(right[:1], neighbours, settings, example.id)[:1]
+        counts["dropped_no_neighbour"] += not found
+        tried += [(example, chosen, rejected) for chosen, rejected in found]
     judged = judge([(example, rejected.text) for example, _, rejected in tried])
     rows = []
     for (example, chosen, rejected), verdict in zip(tried, judged, strict=True):

@@ -35,7 +35,11 @@ def planted_passes(task: Task, examples: Sequence[Example], scheduler: Scheduler
     checks = []
     for number, example in enumerate(examples):
         other = next(
-            (one for one in examples[number + 1 :] + examples[:number] if one.database == example.database and one.golds != example.golds),
+            (
+                one
+                for one in (*examples[number + 1 :], *examples[:number])
+                if one.database == example.database and one.golds != example.golds
+            ),
             None,
         )
         for answer in ("", "SELECT 0", *((other.golds[0],) if other else ())):
@@ -73,22 +77,23 @@ def readiness(
 def _verdict(summary: Row) -> tuple[str, str]:
     if summary["gold_faults"]:
         return "fix the data", (
-            f"{summary['gold_faults']} of {summary['golds_checked']} golds do not pass their own verifier (first: {summary['first_gold_faults'][0]}). "
-            "A wrong gold teaches and measures the wrong thing: mend these questions first."
+            f"{summary['gold_faults']} of {summary['golds_checked']} golds do not pass their own verifier "
+            f"(first: {summary['first_gold_faults'][0]}). A wrong gold teaches and measures the wrong thing: mend these questions first."
         )
     held_out = summary["questions"].get("test", 0) + summary["questions"].get("unseen", 0)
     if held_out < FEWEST_QUESTIONS:
         return "too few questions", (
-            f"{held_out} held-out questions cannot show a gain of less than about {_smallest(held_out)} points; {FEWEST_QUESTIONS} or more are wanted."
+            f"{held_out} held-out questions cannot show a gain of less than about {_smallest(held_out)} points; "
+            f"{FEWEST_QUESTIONS} or more are wanted."
         )
     if summary["mixed_share"] < READY_SHARE:
         return "warm start first", (
-            f"only {summary['mixed_share']:.0%} of prompts have both right and wrong answers, so online steps would see no signal in most groups. "
-            "Begin with references (the recipe does)."
+            f"only {summary['mixed_share']:.0%} of prompts have both right and wrong answers, so online steps would see no signal "
+            "in most groups. Begin with references (the recipe does)."
         )
-    return (
-        "ready",
-        f"{summary['mixed_share']:.0%} of prompts have both right and wrong answers: own answers and online steps have signal from the start.",
+    return "ready", (
+        f"{summary['mixed_share']:.0%} of prompts have both right and wrong answers: own answers and online steps have signal "
+        "from the start."
     )
 
 

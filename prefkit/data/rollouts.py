@@ -23,7 +23,7 @@ Row = dict[str, Any]
 class Pool(Protocol):
     """What answers prompts: `scale.workers.Workers`, or a stand-in."""
 
-    def map(self, job: str, batches: Iterable[dict]) -> Iterator[tuple[int, object]]: ...
+    def map(self, job: str, batches: Iterable[dict]) -> Iterator[tuple[int, Any]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,12 @@ def collect(
     scheduler: Scheduler,
     partial: Path,
     advance: Callable[[int, dict[str, float]], None],
+    stream: str | None = None,
 ) -> tuple[list[Row], list[Row]]:
     """Rollout rows and verdict rows for all requests, in their order.
 
+    `stream` names the random streams (default: the stage): two policies that are asked under one stream draw the same numbers, so that
+    policies that are equal answer alike and those that differ are compared pair by pair.
     `partial` holds the batches that are done, for the next try; remove it once the rows are written. `advance(prompts, figures)` is told of
     each batch.
     """
@@ -74,11 +77,12 @@ def collect(
     # Questions on one database stand together, so that a batch computes its schema once.
     order = sorted(requests, key=lambda request: request.example.database)
     batches = [order[start : start + size] for start in range(0, len(order), size)]
-    identity = hash_value([stage, asdict(sampling), [[request.name, request.messages] for request in requests]])
+    stream = stream or stage
+    identity = hash_value([stage, stream, asdict(sampling), [[request.name, request.messages] for request in requests]])
     answers: dict[str, Row] = {}
     verdicts: dict[str, Row] = {}
     right = seen = 0
-    for number, results in _answered(stage, batches, sampling, pool, partial, identity):
+    for number, results in _answered(stream, batches, sampling, pool, partial, identity):
         del number
         for result in results:
             answers[result["name"]] = result
@@ -98,7 +102,7 @@ def collect(
 
 
 def _answered(
-    stage: str, batches: list[list[Request]], sampling: Sampling, pool: Pool, partial: Path, identity: str
+    stream: str, batches: list[list[Request]], sampling: Sampling, pool: Pool, partial: Path, identity: str
 ) -> Iterator[tuple[int, list[Row]]]:
     done = _read_partial(partial, identity)
     yield from sorted(done.items())
@@ -107,7 +111,7 @@ def _answered(
         {
             "model": sampling.model,
             "adapter": sampling.adapter,
-            "prompts": [{"name": f"{stage}/{request.name}", "messages": request.messages} for request in batches[number]],
+            "prompts": [{"name": f"{stream}/{request.name}", "messages": request.messages} for request in batches[number]],
             "k": sampling.k,
             "temperature": sampling.temperature,
             "max_new_tokens": sampling.max_new_tokens,
@@ -118,14 +122,14 @@ def _answered(
     if not missing:
         return
     partial.parent.mkdir(parents=True, exist_ok=True)
-    with partial.open("a" if done else "w") as stream:
+    with partial.open("a" if done else "w") as file:
         if not done:
-            stream.write(json.dumps({"identity": identity}) + "\n")
+            file.write(json.dumps({"identity": identity}) + "\n")
         for index, results in pool.map("answer", arguments):
             number = missing[index]
-            results = [{**result, "name": result["name"].removeprefix(f"{stage}/")} for result in results]
-            stream.write(json.dumps({"batch": number, "results": results}) + "\n")
-            stream.flush()
+            results = [{**result, "name": result["name"].removeprefix(f"{stream}/")} for result in results]
+            file.write(json.dumps({"batch": number, "results": results}) + "\n")
+            file.flush()
             yield number, results
 
 

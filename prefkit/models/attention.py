@@ -1,4 +1,4 @@
-"""Attention that copies no keys: query heads share their group's keys, and answers being decoded share the keys of their prompts' beginning.
+"""Attention that copies no keys: query heads share their group's, and answers being decoded those of their prompts' beginning.
 
 With a mask, the stock `sdpa` implementation repeats every key and value head once for each query head of its group. Here the query heads
 of a group are laid along the query axis instead: (B, H·G, Q, D) x (B, H, S, D) becomes (B, H, G·Q, D) x (B, H, S, D).

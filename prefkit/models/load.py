@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prefkit.errors import ModelError
 from prefkit.models import attention
@@ -109,12 +109,10 @@ def quantization_config(quantization: str, dtype: torch.dtype):
 
 def keep_nf4_unpacked(model: torch.nn.Module) -> int:
     """Stop bitsandbytes' CPU repacking, whose kernel has no gradient. Returns the number of layers it concerned."""
-    count = 0
-    for module in model.modules():
-        if hasattr(module, "support_avx512bf16_for_cpu"):
-            module.support_avx512bf16_for_cpu = False
-            count += 1
-    return count
+    packed: list[Any] = [module for module in model.modules() if hasattr(module, "support_avx512bf16_for_cpu")]
+    for module in packed:
+        module.support_avx512bf16_for_cpu = False
+    return len(packed)
 
 
 def new_adapter(model: PreTrainedModel, lora: LoraSpec, seed: int) -> PeftModel:
@@ -143,14 +141,15 @@ def with_adapter(base: PreTrainedModel, adapter: str, spec: ModelSpec) -> PreTra
     import copy
 
     wrapped = load_adapter(copy.deepcopy(base), adapter, trainable=False)
-    return (wrapped.merge_and_unload() if spec.quantization == "none" else wrapped.get_base_model()).eval()
+    policy: Any = wrapped.merge_and_unload() if spec.quantization == "none" else wrapped.get_base_model()
+    return policy.eval()
 
 
 def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The tokens that end an answer: the tokenizer's end token and the model's own."""
     own = model.generation_config.eos_token_id if model.generation_config is not None else None
-    ids = {tokenizer.eos_token_id, *(own if isinstance(own, list) else [own])}
-    return sorted(token for token in ids if token is not None)
+    ids: list[Any] = [tokenizer.eos_token_id, *(own if isinstance(own, list) else [own])]
+    return sorted({token for token in ids if token is not None})
 
 
 class MergedCopy:
@@ -178,9 +177,12 @@ class MergedCopy:
         from peft.tuners.lora import LoraLayer
 
         targets = dict(self.model.named_modules())
+        layers: dict[str, Any] = {
+            name: layer for name, layer in self.source.get_base_model().named_modules() if isinstance(layer, LoraLayer)
+        }
         with torch.no_grad():
-            for name, layer in self.source.get_base_model().named_modules():
-                if isinstance(layer, LoraLayer) and adapter in layer.lora_A:
+            for name, layer in layers.items():
+                if adapter in layer.lora_A:
                     merged = layer.get_base_layer().weight.float() + layer.get_delta_weight(adapter).float()
                     targets[name].weight.copy_(merged)
         return self.model

@@ -22,6 +22,11 @@ def policy(model: dict, adapter: str | None):
     return _loaded["policy"], _loaded["tokenizer"], _loaded["end"]
 
 
+def forget() -> None:
+    """Let go of the loaded models, before a training loads its own."""
+    _loaded.clear()
+
+
 def answer(
     *, model: dict, adapter: str | None, prompts: list[dict], k: int, temperature: float, max_new_tokens: int, seed: int
 ) -> list[dict]:
@@ -52,7 +57,10 @@ def answer(
 
 
 def tokenize(*, model: dict, adapter: str | None, rows: list[dict]) -> list[dict]:
-    """Token ids of training rows: {"messages", "answers": [text…]} -> {"prompt_ids", "answer_ids": [[…]…]}, each answer with its end token."""
+    """Token ids of training rows, each answer with its end token.
+
+    Args: rows: {"messages", "answers": [text…]}. Returns for each row {"prompt_ids", "answer_ids": [[…]…]}.
+    """
     _, tokenizer, _ = policy(model, adapter)
     prompts = [tokenizer.apply_chat_template(row["messages"], add_generation_prompt=True)["input_ids"] for row in rows]
     return [

@@ -29,7 +29,8 @@ def _die_with_parent() -> None:
     """On Linux the kernel kills this process when its parent dies; elsewhere the end of standard input does."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-        if os.getppid() == 1:
+        # It may have died before that call. Its number is told, because in a container the parent itself can be process 1.
+        if os.getppid() != int(os.environ.get("PREFKIT_PARENT", os.getppid())):
             os._exit(1)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,7 +80,7 @@ class SqlTask:
         name, examples, notes = read_user_questions(paths, Path(questions), timeout_s)
         return cls(name, {name: paths}, examples, values=values, timeout_s=timeout_s, notes=notes)
 
-    @cached_property
+    @property
     def splits(self) -> tuple[str, ...]:
         return tuple(split for split in SPLITS if self._examples[split])
 

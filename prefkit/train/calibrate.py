@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from prefkit.models.generate import sample, stream_seed
 from prefkit.models.load import LoraSpec, MergedCopy, ModelSpec, compute_dtype, end_ids
 from prefkit.train import guard
 from prefkit.train.checkpoints import latest_checkpoint
-from prefkit.train.training import quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
+from prefkit.train.training import micro_batch, quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
 
 MICRO_GROUPS = 2  # groups in one forward
 
@@ -31,11 +32,11 @@ def run(
 ) -> dict:
     """Calibrate and save the adapter into `output`/adapter, with a candidate every `save_every` steps as `output`/candidates/step-N.
 
-    Args: adapter: the start and the reference; prompts: {"name", "messages", "golds", "databases"}; settings: steps, prompts, k, learning_rate,
-    beta, temperature, loss_type, scale_rewards, save_every, max_new_tokens, timeout_s, columns.
+    Args: adapter: the start and the reference; prompts: {"name", "messages", "golds", "databases"}; settings: steps, prompts, k,
+    learning_rate, beta, temperature, loss_type, scale_rewards, save_every, max_new_tokens, timeout_s, columns.
     Returns the figures steps, tokens, reward_first, reward_last, kl_last, groups_with_signal, changed_share, start_difference.
     """
-    from trl import GRPOConfig
+    from trl.trainer.grpo_config import GRPOConfig
 
     from prefkit.train.callbacks import CandidateCallback, MetricsCallback
     from prefkit.train.trl_seams import GroupTrainer
@@ -48,20 +49,20 @@ def run(
     metrics = MetricsCallback(report)
     with Reward(prompts, settings, Path(cache) if cache else None) as reward:
         sampler = OwnSampler(policy, tokenizer, spec, prompts, settings, seed)
+        start = guard.Snapshot(policy)
         trainer = GroupTrainer(
             model=policy,
             args=arguments,
             reward_funcs=reward,
-            train_dataset=prompt_rows(prompts),
+            train_dataset=prompt_rows(prompts, least=groups_per_rank(settings) * ranks()),
             processing_class=tokenizer,
             callbacks=[metrics, CandidateCallback(folder / "candidates", settings["save_every"])],
             sampler=sampler,
         )
         sampler.trainer = trainer
-        guard.before_training(trainer.model, adapter)
+        guard.before_training(trainer.model, adapter, start)
         difference = start_difference(trainer, tokenizer, prompts[0]["messages"])
         guard.check_reference(difference)
-        before = guard.Snapshot(trainer.model)
         trainer.train(resume_from_checkpoint=latest_checkpoint(folder))
     save_adapter(trainer, folder / "adapter")
     signal = [1 - row["frac_reward_zero_std"] for row in metrics.rows if "frac_reward_zero_std" in row]
@@ -72,21 +73,21 @@ def run(
         "reward_last": metrics.last("reward"),
         "kl_last": metrics.last("kl"),
         "groups_with_signal": sum(signal) / len(signal) if signal else None,
-        "changed_share": before.changed_share(trainer.model),
+        "changed_share": start.changed_share(trainer.model),
         "start_difference": difference,
         "shared_prefix": shared,
     }
 
 
 def grpo_arguments(folder: Path, spec: ModelSpec, settings: dict, seed: int) -> dict:
-    """GRPOConfig's arguments. One optimiser step is one generation of `prompts` · `k` answers, shared out over the ranks."""
-    k = settings["k"]
-    per_rank = max(k, settings["prompts"] * k // ranks())
-    micro = min(MICRO_GROUPS * k, per_rank)
+    """GRPOConfig's arguments. One optimiser step is one generation of `prompts` · `k` answers, shared out over the ranks in whole groups:
+    a number of prompts that the ranks do not divide is rounded up."""
+    k, groups = settings["k"], groups_per_rank(settings)
+    micro = micro_batch(groups, MICRO_GROUPS)
     return {
         **training_arguments(folder, spec, {**settings, "scheduler": "constant", "warmup_ratio": 0}, seed, compute_dtype(spec.dtype)),
-        "per_device_train_batch_size": micro,
-        "gradient_accumulation_steps": max(1, per_rank // micro),
+        "per_device_train_batch_size": micro * k,
+        "gradient_accumulation_steps": groups // micro,
         "num_generations": k,
         "max_completion_length": settings["max_new_tokens"],
         "max_steps": settings["steps"],
@@ -97,11 +98,20 @@ def grpo_arguments(folder: Path, spec: ModelSpec, settings: dict, seed: int) -> 
     }
 
 
-def prompt_rows(prompts: list[dict]):
-    """The prompts as TRL's dataset; everything else stays with the reward, found by name."""
+def groups_per_rank(settings: dict) -> int:
+    """How many prompts each rank answers in one step."""
+    return -(-settings["prompts"] // ranks())
+
+
+def prompt_rows(prompts: list[dict], least: int):
+    """The prompts as TRL's dataset of at least `least` rows; everything else stays with the reward, found by name.
+
+    TRL drops what does not fill a step, so fewer prompts than a step takes would train nothing: they are repeated.
+    """
     from datasets import Dataset
 
-    return Dataset.from_list([{"prompt": prompt["messages"], "name": prompt["name"]} for prompt in prompts])
+    rows = [{"prompt": prompt["messages"], "name": prompt["name"]} for prompt in prompts]
+    return Dataset.from_list(rows * -(-least // len(rows)))
 
 
 class OwnSampler:
@@ -111,7 +121,7 @@ class OwnSampler:
         self.merged = MergedCopy(policy) if spec.quantization == "none" else None
         self.policy, self.settings, self.seed = policy, settings, seed
         self.end = end_ids(policy.get_base_model(), tokenizer)
-        self.trainer = None
+        self.trainer: Any = None  # set as soon as there is one: its constructor takes the sampler
 
     def __call__(self, prompt_ids: list[list[int]], k: int) -> tuple[list[list[int]], list[list[float]]]:
         step, rank = self.trainer.state.global_step, self.trainer.accelerator.process_index

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from transformers import TrainerCallback
 
@@ -38,7 +39,7 @@ class CandidateCallback(TrainerCallback):
     def __init__(self, folder: Path, every: int):
         self.folder, self.every = folder, every
 
-    def on_step_end(self, args, state, control, model=None, **kwargs):
+    def on_step_end(self, args, state, control, model: Any = None, **kwargs):
         if state.is_world_process_zero and (state.global_step % self.every == 0 or state.global_step == state.max_steps):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_adapter(getattr(model, "module", model), self.folder / f"step-{state.global_step}")

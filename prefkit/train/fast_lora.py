@@ -55,8 +55,9 @@ def speed_up_lora(model: torch.nn.Module) -> int:
     """Give every plain PEFT linear layer on a plain (not quantised) weight without dropout the fused product. Returns how many."""
     count = 0
     for module in model.modules():
-        plain = type(module) is PeftLinear and type(module.base_layer) is torch.nn.Linear
-        if plain and not any(isinstance(layer, torch.nn.Dropout) and layer.p > 0 for layer in module.lora_dropout.values()):
+        if type(module) is not PeftLinear or type(module.base_layer) is not torch.nn.Linear:
+            continue
+        if not any(isinstance(layer, torch.nn.Dropout) and layer.p > 0 for layer in module.lora_dropout.values()):
             module.forward = types.MethodType(_forward, module)
             count += 1
     return count

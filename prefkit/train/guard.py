@@ -1,6 +1,7 @@
 """Guards against training that fails silently. Each raises GuardError, or mends what can be mended, and says so in the stage's figures.
 
-1. NF4 on CPU: bitsandbytes repacks weights into a kernel without gradients. Kept from it at load (`models.load.keep_nf4_unpacked`), checked here.
+1. NF4 on CPU: bitsandbytes repacks weights into a kernel without gradients. Kept from it at load (`models.load.keep_nf4_unpacked`),
+   checked here.
 2. TRL casts QLoRA adapters to bfloat16, where small updates round away: `upcast_trainable`, and `Snapshot.changed_share` measures.
 3. The wrong adapter, or none that trains: `check_start`.
 4. vLLM over a 4-bit trainer base drifts with every sync: `refuse_vllm_on_4bit`.
@@ -18,18 +19,6 @@ if TYPE_CHECKING:
     import torch
 
 
-def upcast_trainable(model: torch.nn.Module) -> int:
-    """Make every trainable parameter float32, after the trainer's constructor. Returns how many were not."""
-    import torch
-
-    count = 0
-    for parameter in model.parameters():
-        if parameter.requires_grad and parameter.dtype != torch.float32:
-            parameter.data = parameter.data.float()
-            count += 1
-    return count
-
-
 class Snapshot:
     """The trainable parameters at one moment."""
 
@@ -44,6 +33,19 @@ class Snapshot:
                 changed += int((parameter.detach() != self.values[name]).sum())
                 total += parameter.numel()
         return changed / max(total, 1)
+
+
+def upcast_trainable(model: torch.nn.Module, start: Snapshot) -> int:
+    """Undo the cast that a trainer's constructor did: every trainable parameter in float32 again, with the values of `start`, which the
+    cast had rounded. Returns how many parameters were cast."""
+    import torch
+
+    count = 0
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and parameter.dtype != torch.float32:
+            parameter.data = start.values[name].to(parameter.device, torch.float32, copy=True)
+            count += 1
+    return count
 
 
 def check_trainable(model: torch.nn.Module) -> int:
@@ -92,7 +94,8 @@ def check_nf4_trains(model: torch.nn.Module) -> None:
     packed = [name for name, module in model.named_modules() if getattr(module, "support_avx512bf16_for_cpu", False)]
     if packed:
         raise GuardError(
-            f"{len(packed)} NF4 layers (first: {packed[0]}) would be repacked for CPU inference and give wrong gradients: load the model through prefkit"
+            f"{len(packed)} NF4 layers (first: {packed[0]}) would be repacked for CPU inference and give wrong gradients: "
+            "load the model through prefkit"
         )
 
 
@@ -100,13 +103,17 @@ def refuse_vllm_on_4bit(quantization: str, use_vllm: bool) -> None:
     """vLLM's sync merges the adapter into the 4-bit base and out again, which drifts (trl#3466, trl#4973)."""
     if use_vllm and quantization == "nf4":
         raise GuardError(
-            "vLLM cannot sample for a trainer with a 4-bit base: each sync would change the base. Set model.quantization=none, or rollouts without vLLM"
+            "vLLM cannot sample for a trainer with a 4-bit base: each sync would change the base. "
+            "Set model.quantization=none, or rollouts without vLLM"
         )
 
 
-def before_training(model: torch.nn.Module, adapter: str | Path | None) -> int:
-    """All guards that stand between a trainer's constructor and its first step. Returns how many parameters were upcast to float32."""
-    upcast = upcast_trainable(model)
+def before_training(model: torch.nn.Module, adapter: str | Path | None, start: Snapshot) -> int:
+    """All guards that stand between a trainer's constructor and its first step. `start`: the trainable parameters before the constructor.
+
+    Returns how many parameters were upcast to float32.
+    """
+    upcast = upcast_trainable(model, start)
     check_nf4_trains(model)
     check_no_dropout(model)
     check_trainable(model)

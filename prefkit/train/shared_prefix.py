@@ -40,8 +40,8 @@ def share_prefixes(model: PreTrainedModel, max_nodes: int = 1024) -> str | None:
     forward = backbone.forward
 
     def shared_forward(input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, use_cache=None, **kwargs):
-        suitable = input_ids is not None and len(input_ids) > 1 and past_key_values is None and not use_cache
-        if not suitable or attention_mask is None or attention_mask.dim() != 2 or position_ids is not None:
+        plain = past_key_values is None and not use_cache and position_ids is None
+        if not plain or input_ids is None or len(input_ids) < 2 or attention_mask is None or attention_mask.dim() != 2:
             given = {"position_ids": position_ids, "past_key_values": past_key_values, "use_cache": use_cache, **kwargs}
             return forward(input_ids=input_ids, attention_mask=attention_mask, **given)
         return _run_as_trees(forward, input_ids, attention_mask, max_nodes, kwargs)

@@ -20,6 +20,11 @@ def ranks() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def micro_batch(rows: int, most: int) -> int:
+    """The largest micro-batch of at most `most` that divides `rows`: an optimiser step then has all its rows, whatever their number."""
+    return next(size for size in range(min(rows, most), 0, -1) if rows % size == 0)
+
+
 def quiet_datasets() -> None:
     """No progress bars of libraries: the live view is prefkit's own."""
     from transformers.utils import logging
@@ -35,11 +40,13 @@ def trainable_policy(spec: ModelSpec, adapter: str | None, lora: LoraSpec, seed:
 
     The third value says whether prefixes are shared: "yes", or the reason why not.
     """
+    from prefkit.models import rollout_job
     from prefkit.models.load import load_adapter, load_base, new_adapter
     from prefkit.train.fast_lora import speed_up_lora
     from prefkit.train.shared_prefix import share_prefixes
     from prefkit.train.trl_seams import score_completions_only
 
+    rollout_job.forget()
     base, tokenizer = load_base(spec)
     unshared = share_prefixes(base)
     score_completions_only()

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch.utils.data import Sampler
-from trl import DPOTrainer, GRPOTrainer
 from trl.trainer import grpo_trainer
 from trl.trainer import utils as trl_utils
+from trl.trainer.dpo_trainer import DPOTrainer
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 
 def score_completions_only() -> None:
@@ -21,7 +23,8 @@ def score_completions_only() -> None:
     It does so on devices with Triton; elsewhere it scores each position of the prompt too, against compilers that dislike changing shapes.
     Nothing is compiled here, and the head over 49,152 tokens is most of a short row's cost: a step took 2.2 times as long without this.
     """
-    trl_utils._use_triton = lambda _device: True
+    module: Any = trl_utils
+    module._use_triton = lambda _device: True
 
 
 class BlockSampler(Sampler[int]):
@@ -58,6 +61,8 @@ class PairTrainer(DPOTrainer):
     prompt is exactly the one that was sampled from (trl#5213).
     """
 
+    model: torch.nn.Module  # given to the constructor, so never None
+
     def __init__(self, *args, groups: list[str], block: int, **kwargs):
         self._groups, self._block = groups, block
         super().__init__(*args, **kwargs)
@@ -71,6 +76,9 @@ class PairTrainer(DPOTrainer):
 
 class GroupTrainer(GRPOTrainer):
     """GRPOTrainer that samples with `sampler` and keeps the answers of a prompt in one micro-batch, where they share its computation."""
+
+    model: torch.nn.Module  # given to the constructor, so never None
+    num_generations: int  # the configuration's, which has one
 
     def __init__(self, *args, sampler: Callable[[list[list[int]], int], tuple[list[list[int]], list[list[float]]]], **kwargs):
         self._sampler = sampler
@@ -87,12 +95,13 @@ class GroupTrainer(GRPOTrainer):
 @contextmanager
 def _shuffling_whole_groups(size: int) -> Iterator[None]:
     """TRL shuffles single answers between micro-batches; here whole groups are moved."""
-    original = grpo_trainer.shuffle_sequence_dict
-    grpo_trainer.shuffle_sequence_dict = lambda batch: permute_groups(batch, size)
+    module: Any = grpo_trainer
+    original = module.shuffle_sequence_dict
+    module.shuffle_sequence_dict = lambda batch: permute_groups(batch, size)
     try:
         yield
     finally:
-        grpo_trainer.shuffle_sequence_dict = original
+        module.shuffle_sequence_dict = original
 
 
 def permute_groups(batch: dict, size: int) -> dict:

@@ -10,12 +10,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prefkit.models.load import LoraSpec, ModelSpec, compute_dtype
 from prefkit.train import guard
 from prefkit.train.checkpoints import latest_checkpoint
-from prefkit.train.training import quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
+from prefkit.train.training import micro_batch, quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+TOKENS = ("prompt_ids", "chosen_ids", "rejected_ids")
 MICRO_BATCH = 8  # pairs in one forward; with shared prefixes about 1,000 nodes
 
 
@@ -25,10 +30,11 @@ def run(
     """Train one round and save its adapter into `output`/adapter.
 
     Args: adapter: the adapter to go on from, or None for a fresh one; pairs: Parquet with prompt_ids, chosen_ids, rejected_ids, database;
-    settings: epochs, learning_rate, nll, contrast, beta, batch, warmup_ratio, scheduler; report: takes {"progress": step, "total": steps, "metrics": …}.
+    settings: epochs, learning_rate, nll, contrast, beta, batch, warmup_ratio, scheduler; report: takes {"progress": step, "total": steps,
+    "metrics": …}.
     Returns the stage's figures: rows, steps, tokens, loss_first, loss_last, changed_share, upcast, shared_prefix.
     """
-    from trl import DPOConfig
+    from trl.trainer.dpo_config import DPOConfig
 
     from prefkit.train.callbacks import MetricsCallback
     from prefkit.train.trl_seams import PairTrainer
@@ -37,11 +43,12 @@ def run(
     spec, folder = ModelSpec(**model), Path(output)
     policy, tokenizer, shared = trainable_policy(spec, adapter, LoraSpec(**lora), seed)
     rows = read_pairs(pairs, folder / "rows")
-    micro = max(1, min(MICRO_BATCH, settings["batch"] // ranks()))
+    per_rank = max(1, settings["batch"] // ranks())
+    micro = micro_batch(per_rank, MICRO_BATCH)
     arguments = DPOConfig(
         **training_arguments(folder, spec, settings, seed, compute_dtype(spec.dtype)),
         per_device_train_batch_size=micro,
-        gradient_accumulation_steps=max(1, settings["batch"] // (micro * ranks())),
+        gradient_accumulation_steps=per_rank // micro,
         num_train_epochs=settings["epochs"],
         loss_type=["sigmoid", "sft"] if settings["contrast"] else ["sft"],
         loss_weights=[settings["contrast"], settings["nll"]] if settings["contrast"] else [settings["nll"]],
@@ -51,6 +58,7 @@ def run(
         precompute_ref_batch_size=micro,
     )
     metrics = MetricsCallback(report)
+    start = guard.Snapshot(policy)
     trainer = PairTrainer(
         model=policy,
         args=arguments,
@@ -60,8 +68,7 @@ def run(
         groups=rows["database"],
         block=micro,
     )
-    upcast = guard.before_training(trainer.model, adapter)
-    before = guard.Snapshot(trainer.model)
+    upcast = guard.before_training(trainer.model, adapter, start)
     trainer.train(resume_from_checkpoint=latest_checkpoint(folder))
     save_adapter(trainer, folder / "adapter")
     if trainer.is_world_process_zero():
@@ -69,29 +76,29 @@ def run(
     return {
         "rows": len(rows),
         "steps": trainer.state.global_step,
-        "tokens": sum(len(row["prompt_ids"]) + len(row["chosen_ids"]) + len(row["rejected_ids"]) for row in rows) * settings["epochs"],
+        "tokens": sum(len(ids) for column in TOKENS for ids in rows[column]) * settings["epochs"],
         "loss_first": metrics.first("loss"),
         "loss_last": metrics.last("loss"),
-        "changed_share": before.changed_share(trainer.model),
+        "changed_share": start.changed_share(trainer.model),
         "upcast": upcast,
         "shared_prefix": shared,
     }
 
 
-def read_pairs(path: str, folder: Path):
-    """The token columns of a pairs file as a dataset backed by a file that all ranks share (TRL caches reference log-probabilities beside it)."""
+def read_pairs(path: str, folder: Path) -> Dataset:
+    """The token columns of a pairs file as a dataset in a file that all ranks share (TRL caches reference log-probabilities beside it)."""
     from accelerate import PartialState
 
-    from datasets import Dataset, load_from_disk
+    from datasets import Dataset
 
     state = PartialState(cpu=training_on_cpu())
     if state.is_main_process:
         table = Dataset.from_parquet(path, keep_in_memory=True, cache_dir=str(folder.parent / ".cache"))
         shutil.rmtree(folder, ignore_errors=True)
-        table.select_columns(["prompt_ids", "chosen_ids", "rejected_ids", "database"]).save_to_disk(str(folder))
+        table.select_columns([*TOKENS, "database"]).save_to_disk(str(folder))
         shutil.rmtree(folder.parent / ".cache", ignore_errors=True)
     state.wait_for_everyone()
-    return load_from_disk(str(folder))
+    return Dataset.load_from_disk(str(folder))
 
 
 def training_on_cpu() -> bool:

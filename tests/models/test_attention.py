@@ -46,12 +46,41 @@ def test_gradients_equal_those_of_the_definition() -> None:
     tensors = inputs(3, 5, 5)
     given = masks("boolean", 5, 5)
     gradients = []
-    for function in (lambda *x: attention.grouped_attention(SimpleNamespace(training=True), *x, given)[0], lambda *x: by_definition(*x, given)):
+    module = SimpleNamespace(training=True)
+    for function in (lambda *x: attention.grouped_attention(module, *x, given)[0], lambda *x: by_definition(*x, given)):
         leaves = [tensor.clone().requires_grad_() for tensor in tensors]
         (function(*leaves) * torch.linspace(-1, 1, WIDTH)).sum().backward()
         gradients.append([leaf.grad for leaf in leaves])
     for own, defined in zip(*gradients, strict=True):
         assert (own - defined).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("lengths", [(5, 3), (2, 0), (0, 0)], ids=["two prefixes", "one has none", "none"])
+def test_keys_that_rows_share_count_as_if_each_row_had_them(groups: int, lengths: tuple[int, int]) -> None:
+    """Rows 0-1 share one beginning, rows 2-4 another, all decode one token over keys of their own."""
+    import torch
+
+    generator = torch.Generator().manual_seed(2)
+    query = torch.randn(5, 2 * groups, 1, WIDTH, generator=generator)
+    key, value = (torch.randn(5, 2, 6, WIDTH, generator=generator) for _ in range(2))
+    mask = torch.rand(5, 1, 1, 6, generator=generator) < 0.6
+    mask[..., -1] = True
+    prefix, expected = attention.SharedPrefix(), torch.empty(5, 1, 2 * groups, WIDTH)
+    for (start, stop), length in zip(((0, 2), (2, 5)), lengths, strict=True):
+        shared = [torch.randn(1, 2, length, WIDTH, generator=generator) * 2 for _ in range(2)]
+        if length:
+            other = (torch.full_like(shared[0], 9.0), shared[1])
+            prefix.groups.append((start, stop, [other, (shared[0], shared[1])]))
+        rows = slice(start, stop)
+        keys, values = (
+            torch.cat([one.expand(stop - start, -1, -1, -1), own[rows]], 2) for one, own in zip(shared, (key, value), strict=True)
+        )
+        seen = torch.cat([torch.ones(stop - start, 1, 1, length, dtype=torch.bool), mask[rows]], -1)
+        expected[rows] = by_definition(query[rows], keys, values, seen, scaling=0.3)
+    layer = SimpleNamespace(training=False, layer_idx=1)
+    output, _ = attention.grouped_attention(layer, query, key, value, mask, scaling=0.3, shared_prefix=prefix)
+    assert (output - expected).abs().max() < 1e-6
 
 
 def test_registering_twice_is_no_harm() -> None:

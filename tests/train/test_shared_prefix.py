@@ -29,6 +29,14 @@ ROWS = [
     [*SCHEMA, 42],
 ]
 KINDS = ("llama", "qwen2")
+SHAPE = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+}
 
 Model = Callable[[str, str], "PreTrainedModel"]
 Lora = Callable[["PreTrainedModel"], "PeftModel"]
@@ -37,7 +45,9 @@ Lora = Callable[["PreTrainedModel"], "PeftModel"]
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("max_nodes", [1024, 24], ids=["one tree a schema", "many trees"])
-def test_log_probs_and_gradients_are_those_of_the_padded_batch(kind: str, side: str, max_nodes: int, random_model: Model, with_lora: Lora) -> None:
+def test_log_probs_and_gradients_are_those_of_the_padded_batch(
+    kind: str, side: str, max_nodes: int, random_model: Model, with_lora: Lora
+) -> None:
     plain = with_lora(random_model(kind, "sdpa")).train()
     shared = with_lora(random_model(kind, attention.register())).train()
     assert share_prefixes(shared.get_base_model(), max_nodes) is None
@@ -100,8 +110,7 @@ def test_the_batch_runs_as_trees_and_other_calls_as_they_were(random_model: Mode
 def test_windows_cannot_be_shared(change: dict[str, Any], reason: str | None) -> None:
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    shape = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2}
-    model = Qwen2ForCausalLM(Qwen2Config(**{**shape, **change}))
+    model = Qwen2ForCausalLM(Qwen2Config(**{**SHAPE, "num_hidden_layers": 2, **change}))
     found = can_share(model)
     assert reason in found if reason and found else found == reason
     forward = model.base_model.forward
@@ -112,9 +121,8 @@ def test_windows_cannot_be_shared(change: dict[str, Any], reason: str | None) ->
 def test_mistral_slides_and_linear_attention_and_flash_attention_cannot_share(random_model: Model) -> None:
     from transformers import MistralConfig, MistralForCausalLM
 
-    shape = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
-    assert can_share(MistralForCausalLM(MistralConfig(**shape, sliding_window=8))) == "the model attends through a sliding window"
-    assert can_share(MistralForCausalLM(MistralConfig(**shape, sliding_window=None))) is None
+    assert can_share(MistralForCausalLM(MistralConfig(**SHAPE, sliding_window=8))) == "the model attends through a sliding window"
+    assert can_share(MistralForCausalLM(MistralConfig(**SHAPE, sliding_window=None))) is None
     model = random_model("llama", "sdpa")
     model.config.layer_types = ["linear_attention", "full_attention"]
     assert can_share(model) == "the model has layers of the kind linear_attention"
@@ -167,8 +175,11 @@ def dpo_loss_and_gradients(
     if shared:
         assert shared_prefix.share_prefixes(model.get_base_model()) is None
         score_completions_only()
-    trainer = PairTrainer(model=model, args=arguments, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, groups=["a"] * 3, block=1)
+    trainer = PairTrainer(
+        model=model, args=arguments, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, groups=["a"] * 3, block=1
+    )
     batch = trainer._prepare_inputs(trainer.data_collator(rows))
     loss = trainer.compute_loss(trainer.model, batch)
     loss.backward()
-    return float(loss.detach()), {name: parameter.grad for name, parameter in trainer.model.named_parameters() if parameter.grad is not None}
+    gradients = {name: parameter.grad for name, parameter in trainer.model.named_parameters() if parameter.grad is not None}
+    return float(loss.detach()), gradients

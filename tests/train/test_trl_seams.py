@@ -196,7 +196,9 @@ def test_trl_has_its_own_shuffle_back_afterwards() -> None:
     assert grpo_trainer.shuffle_sequence_dict is stock
 
 
-def pair_trainer(model: PeftModel, loss: tuple[list[str], list[float]], tokenizer: PreTrainedTokenizerBase, folder: Path) -> tuple[dict, Any]:
+def pair_trainer(
+    model: PeftModel, loss: tuple[list[str], list[float]], tokenizer: PreTrainedTokenizerBase, folder: Path
+) -> tuple[dict, Any]:
     """A trainer over two pairs of unequal lengths, and their batch."""
     from trl import DPOConfig
 
@@ -211,7 +213,9 @@ def pair_trainer(model: PeftModel, loss: tuple[list[str], list[float]], tokenize
         str(folder), report_to="none", use_cpu=True, bf16=False, loss_type=loss[0], loss_weights=loss[1], gradient_checkpointing=False,
         remove_unused_columns=False, disable_tqdm=True,
     )  # fmt: skip
-    trainer = PairTrainer(model=model, args=arguments, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, groups=["a", "a"], block=1)
+    trainer = PairTrainer(
+        model=model, args=arguments, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, groups=["a", "a"], block=1
+    )
     assert trainer.train_dataset[0] == rows[0], "rows of token ids are taken as they are"
     return trainer._prepare_inputs(trainer.data_collator(rows)), trainer
 

@@ -76,7 +76,7 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
     rng.shuffle(names)
     regions = (REGIONS * 4)[: len(names)]
     rng.shuffle(regions)
-    branches = [(i, n, r, s) for i, (n, r, s) in enumerate(zip(names, regions, rng.sample(range(4, 39), len(names))), 1)]
+    branches = [(i, n, r, s) for i, (n, r, s) in enumerate(zip(names, regions, rng.sample(range(4, 39), len(names)), strict=True), 1)]
     branch_weights = rng.sample(range(4, 25), len(branches))
 
     # Customers in the order in which they joined.
@@ -128,7 +128,7 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
 
     # Loans: about half of the customers have one, a few have two or three.
     drafts = []
-    for cid, name, _, segment, _, joined, _ in customers:
+    for cid, _, _, segment, _, joined, _ in customers:
         first = datetime.date.fromisoformat(joined)
         weights = {"business": [15, 45, 25, 15], "premium": [35, 40, 20, 5], "retail": [42, 42, 13, 3], "student": [45, 48, 7, 0]}[segment]
         for _ in range(rng.choices([0, 1, 2, 3], weights)[0]):

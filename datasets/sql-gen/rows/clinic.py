@@ -98,7 +98,7 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
     # a doctor hired lately has no visits yet
     newcomer = {1: 8, 2: 12}[instance]
     row = doctors[newcomer - 1]
-    doctors[newcomer - 1] = row[:4] + (_day(rng, date(2025, 9, 1), date(2025, 10, 20)).isoformat(),)
+    doctors[newcomer - 1] = (*row[:4], _day(rng, date(2025, 9, 1), date(2025, 10, 20)).isoformat())
     popularity = {row[0]: rng.choice([3, 4, 4, 5, 7]) for row in doctors}
 
     patients = []
@@ -120,10 +120,8 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
     drafts = []
     for _ in range({1: 142, 2: 156}[instance]):
         status = rng.choices(["completed", "cancelled", "no-show", "scheduled"], [65, 11, 12, 12])[0]
-        if status == "scheduled":
-            day = _day(rng, date(2025, 11, 3), date(2025, 12, 19))
-        else:
-            day = _day(rng, date(2023, 1, 9), LAST_PAST_DAY)
+        first, last = (date(2025, 11, 3), date(2025, 12, 19)) if status == "scheduled" else (date(2023, 1, 9), LAST_PAST_DAY)
+        day = _day(rng, first, last)
         patient = rng.choices(list(regulars), list(regulars.values()))[0]
         child = patients[patient - 1][2] >= "2008"
         able = [

@@ -91,8 +91,8 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
     cities = (CITIES + rng.choices(CITIES, k=6))[: len(names)]
     rng.shuffle(cities)
     capacities = rng.sample(range(90, 5200, 10), len(names))
-    venues = [(i, n, c, k, int(n in OUTDOOR)) for i, (n, c, k) in enumerate(zip(names, cities, capacities), 1)]
-    venue_weights = rng.sample(range(3, 22), len(venues) - 1) + [0]  # the last one is new and has had no event yet
+    venues = [(i, n, c, k, int(n in OUTDOOR)) for i, (n, c, k) in enumerate(zip(names, cities, capacities, strict=True), 1)]
+    venue_weights = [*rng.sample(range(3, 22), len(venues) - 1), 0]  # the last one is new and has had no event yet
 
     # Events in the order of their dates; a few have no venue yet.
     drafts = []
@@ -103,7 +103,7 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
         starts = day(rng, datetime.date(2022, 7, 1), LAST)
         while not first <= starts.month <= last or (starts.month, starts.day) > (12, 20):
             starts = day(rng, datetime.date(2022, 7, 1), LAST)
-        indoor = [0 if category == "workshop" and v[4] else w for v, w in zip(venues, venue_weights)]
+        indoor = [0 if category == "workshop" and v[4] else w for v, w in zip(venues, venue_weights, strict=True)]
         venue = None if title in homeless else rng.choices(range(1, len(venues) + 1), indoor)[0]
         budget = round(rng.triangular(*BUDGETS[category], sum(BUDGETS[category]) / 3) / 50) * 50 + rng.choice([0, 0, 0, 25, 12.5])
         drafts.append((starts, title, category, venue, round(float(budget), 2)))

@@ -230,11 +230,11 @@ def day(rng: random.Random, first: date, last: date) -> date:
 
 def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
     # Hotels: every hotel is there, its city, class and opening day change with the instance. The newest has no bookings yet.
-    cities = CITIES + [rng.choice(["Hamburg", "Porto"])]
+    cities = [*CITIES, rng.choice(["Hamburg", "Porto"])]
     rng.shuffle(cities)
     newest = len(HOTELS) - instance
     hotels = []
-    for number, (name, city) in enumerate(zip(HOTELS, cities)):
+    for number, (name, city) in enumerate(zip(HOTELS, cities, strict=True)):
         stars = rng.choices([2, 3, 4, 5], [1, 4, 5, 2])[0]
         opened = date(2025, 9, rng.randint(2, 20)) if number == newest else day(rng, date(2022, 1, 10), date(2024, 5, 30))
         hotels.append((number + 1, name, city, stars, opened.isoformat()))
@@ -320,7 +320,7 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
     jobs = ["manager"] * len(hotels) + [job for job in JOBS if job != "manager"] * 3
     jobs += rng.choices(list(JOBS), [share for share, _ in JOBS.values()], k=19 + 3 * instance)
     staff = []
-    for place, (name, job) in enumerate(zip(names, jobs)):
+    for place, (name, job) in enumerate(zip(names, jobs, strict=False)):
         hotel = hotels[place] if job == "manager" else rng.choice(hotels)
         pay = round(JOBS[job][1] * (1 + 0.05 * (hotel[3] - 3)) * rng.uniform(0.9, 1.22), 2)
         hired = day(rng, date.fromisoformat(hotel[4]) - timedelta(days=9), date(2025, 9, 12))

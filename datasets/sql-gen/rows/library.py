@@ -349,7 +349,8 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
     zeal = [5 if member[2] in NAMED else rng.choice([0, 0.4, 0.7, 1, 1, 1.5, 2, 5]) for member in members]
     reading = [book for book in books if not book[8]]
     appeal = [rng.choice([0, 0.3, 0.5, 1, 1, 2, 4]) if book[3] != "The Glass River" else 3 for book in reading]
-    appeal = [pull * {"Crime": 1.7, "Novel": 1.4, "Children": 1.3 if instance == 1 else 2.6}.get(book[4], 1) for book, pull in zip(reading, appeal)]
+    liking = {"Crime": 1.7, "Novel": 1.4, "Children": 1.3 if instance == 1 else 2.6}
+    appeal = [pull * liking.get(book[4], 1) for book, pull in zip(reading, appeal, strict=True)]
     away: dict[int, list[tuple[date, date]]] = {}
     drafts = []
     while len(drafts) < 248 + 18 * instance:

@@ -64,7 +64,7 @@ def _day(rng, first, last):
 def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
     warehouses = []
     capacities = rng.sample(range(900, 9800, 50), len(WAREHOUSES))
-    for (name, city, country, where), capacity in zip(WAREHOUSES, capacities):
+    for (name, city, country, where), capacity in zip(WAREHOUSES, capacities, strict=True):
         if instance in where:
             warehouses.append((len(warehouses) + 1, name, city, country, capacity))
     warehouse_ids = [row[0] for row in warehouses]
@@ -136,16 +136,13 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
                 delay = None
             # a vehicle that can carry the shipment, a driver who may drive the vehicle
             fitting = [
-                w * PREFERENCE[row[2]] if row[3] >= weight else 0 for row, w in zip(active_vehicles, vehicle_weights)
+                w * PREFERENCE[row[2]] if row[3] >= weight else 0 for row, w in zip(active_vehicles, vehicle_weights, strict=True)
             ]
             vehicle = rng.choices(active_vehicles, fitting)[0]
             allowed = ALLOWED_CLASSES[vehicle[2]]
-            fitting = [w if row[2] in allowed else 0 for row, w in zip(active_drivers, driver_weights)]
+            fitting = [w if row[2] in allowed else 0 for row, w in zip(active_drivers, driver_weights, strict=True)]
             driver = rng.choices(active_drivers, fitting)[0]
-            if vehicle[2] == "cargo bike":
-                distance = rng.uniform(1.5, 24)
-            else:
-                distance = rng.triangular(14, 620, 60)
+            distance = rng.uniform(1.5, 24) if vehicle[2] == "cargo bike" else rng.triangular(14, 620, 60)
             stops.append([
                 rng.choices(CITIES, CITY_WEIGHTS)[0],
                 (booked + timedelta(days=offset)).isoformat(),

@@ -74,7 +74,7 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
     drafts = []
     for account in accounts:
         start = some_day(rng, date.fromisoformat(account[5]), date.fromisoformat(account[5]) + timedelta(days=70))
-        for turn in range(rng.choices([0, 1, 2, 3], [5, 20, 13, 8])[0]):
+        for _ in range(rng.choices([0, 1, 2, 3], [5, 20, 13, 8])[0]):
             if start > date(2025, 5, 31):
                 break
             plan = rng.choices(plans, PLAN_WEIGHTS)[0]
@@ -110,7 +110,7 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
             issued = months_later(start, months * step)
         calls = 900 * rng.lognormvariate(0, 1.1) * (1 + seats / 20)
         storage = rng.uniform(0.4, 6) * (1 + seats / 12)
-        for turn in range(rng.choices([0, 2, 3, 4, 6], [3, 6, 7, 5, 3])[0]):
+        for _ in range(rng.choices([0, 2, 3, 4, 6], [3, 6, 7, 5, 3])[0]):
             seen_on = some_day(rng, start + timedelta(days=5), last)
             usage.append((number, seen_on, int(calls * rng.lognormvariate(0, 0.4)), round(storage * rng.uniform(0.7, 1.6), 2)))
     bills.sort(key=lambda bill: bill[1])

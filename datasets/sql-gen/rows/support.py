@@ -86,11 +86,11 @@ def some_day(rng: random.Random, first: date, last: date) -> date:
 def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
     cities = TEAM_CITIES[:]
     rng.shuffle(cities)
-    teams = [(number, name, city) for number, (name, city) in enumerate(zip(TEAMS, cities), 1)]
+    teams = [(number, name, city) for number, (name, city) in enumerate(zip(TEAMS, cities, strict=True), 1)]
 
     names = AGENTS + rng.sample(MORE_AGENTS, 2 + instance)
     rng.shuffle(names)
-    team_of = [1, 2, 3, 4, 5, 2, 2, 1] + rng.choices([1, 2, 3, 4, 5], [4, 7, 3, 2, 3], k=len(names) - 8)
+    team_of = [1, 2, 3, 4, 5, 2, 2, 1, *rng.choices([1, 2, 3, 4, 5], [4, 7, 3, 2, 3], k=len(names) - 8)]
     agents = []
     for number, name in enumerate(names, 1):
         early = number <= 9
@@ -115,11 +115,11 @@ def rows(rng: random.Random, instance: int) -> dict[str, list[tuple]]:
     days = sorted(START + timedelta(days=int((END - START).days * rng.random() ** 0.75)) for _ in range(count))
     tickets, comments, ratings, seen = [], [], [], set()
     for number, opened in enumerate(days, 1):
-        known = [weight if customer[5] <= opened.isoformat() else 0 for customer, weight in zip(customers, customer_weights)]
+        known = [weight if customer[5] <= opened.isoformat() else 0 for customer, weight in zip(customers, customer_weights, strict=True)]
         customer = rng.choices(customers, known)[0]
         present = [
             weight if agent[3] <= opened.isoformat() and (agent[4] is None or agent[4] > (opened + timedelta(days=60)).isoformat()) else 0
-            for agent, weight in zip(agents, agent_weights)
+            for agent, weight in zip(agents, agent_weights, strict=True)
         ]
         category = rng.choices(CATEGORIES, CATEGORY_WEIGHTS)[0]
         priority = rng.choices(PRIORITIES, PRIORITY_WEIGHTS)[0]

@@ -1,0 +1,261 @@
+"""Pairs: a right answer over a wrong one, each side with its receipt; what would train wrongly is dropped and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from prefkit.data import pairs
+from prefkit.data.pairs import STRATEGIES, Settings, own_pairs, reference_pairs
+
+if TYPE_CHECKING:
+    from prefkit.tasks.base import Example
+
+Row = dict[str, Any]
+Answered = Callable[..., tuple[list[Row], list[Row]]]
+END = 2
+SETTINGS = Settings("all_capped", per_prompt=2, max_tokens=500, end_id=END, seed=0)
+RIGHT, ALSO_RIGHT = "SELECT COUNT(*) FROM item", "SELECT COUNT(id) FROM item"
+
+
+@pytest.fixture
+def own(answered: Answered, examples: list[Example], judge: Callable) -> Callable[..., tuple[list[Row], Row]]:
+    """Pairs from these answers of the model's own, with settings changed by name."""
+
+    def own(answers: dict[str, list[str]], corrections: list[Row] | None = None, logprobs: dict[str, float] | None = None, **changes: Any) -> Any:
+        asked = [example for example in examples if example.id in answers]
+        return own_pairs(asked, *answered(answers, logprobs), corrections or [], replace(SETTINGS, **changes), judge)
+
+    return own
+
+
+@pytest.fixture
+def references(answered: Answered, examples: list[Example], judge: Callable, tokenize: Callable) -> Callable[..., tuple[list[Row], Row]]:
+    """Pairs of references over these wrong answers."""
+
+    def references(answers: dict[str, list[str]], change: Callable[[list[Row]], None] | None = None, **changes: Any) -> Any:
+        asked = [example for example in examples if example.id in answers]
+        rows, verdicts = answered(answers)
+        if change:
+            change(verdicts)
+        return reference_pairs(asked, rows, verdicts, replace(SETTINGS, **changes), judge, tokenize)
+
+    return references
+
+
+# Own answers
+
+
+def test_a_right_answer_over_a_wrong_one_with_both_receipts(own: Callable, answered: Answered) -> None:
+    answers = {"shop/count": ["SELECT 1", RIGHT]}
+    (row,), counts = own(answers)
+    _, verdicts = answered(answers)
+    assert (text(row, "chosen"), text(row, "rejected")) == (RIGHT, "SELECT 1")
+    assert (row["chosen_rollout"], row["rejected_rollout"]) == ("rollouts-1/shop/count/1", "rollouts-1/shop/count/0")
+    assert (row["chosen_verdict"], row["rejected_verdict"]) == (verdicts[1]["key"], verdicts[0]["key"])
+    assert (row["source"], row["rejected_from"], row["rejected_status"]) == ("model", "model", "WRONG")
+    assert row["id"] == "rollouts-1/shop/count/1>rollouts-1/shop/count/0"
+    assert (row["example_id"], row["database"], row["level"]) == ("shop/count", "shop", 1)
+    assert [message["role"] for message in row["prompt"]] == ["system", "user"]
+    assert counts["pairs"] == counts["model"] == 1
+
+
+def test_the_tokens_are_those_that_were_sampled_with_one_end_token(own: Callable, answered: Answered) -> None:
+    answers = {"shop/count": [RIGHT, "SELECT 1"], "farm/count": ["SELECT 2", ALSO_RIGHT]}
+    rows, _ = own(answers)
+    sampled = {row["id"]: row for row in answered(answers)[0]}
+    for row in rows:
+        for side in ("chosen", "rejected"):
+            assert row[f"{side}_ids"] == sampled[row[f"{side}_rollout"]]["completion_ids"]
+            assert row[f"{side}_ids"].count(END) == 1 and row[f"{side}_ids"][-1] == END
+        assert row["prompt_ids"] == sampled[row["chosen_rollout"]]["prompt_ids"]
+
+
+def test_no_gold_is_ever_chosen_unless_the_model_wrote_it(own: Callable, answered: Answered, examples: list[Example]) -> None:
+    answers = {
+        "shop/count": [ALSO_RIGHT, "SELECT 1"], "farm/count": ["SELECT COUNT(name) FROM item", "SELECT 2"],
+        "shop/fruit": ["SELECT i.name FROM item i WHERE i.kind = 'fruit'"] * 2, "farm/fruit": ["SELECT kind FROM item", "nothing"],
+        "shop/names": ["SELECT item.name FROM item"], "farm/names": ["SELECT item.name FROM item"],
+    }  # fmt: skip
+    rows, counts = own(answers)
+    verdicts = {verdict["id"]: verdict for verdict in answered(answers)[1]}
+    golds = {gold for example in examples for gold in example.golds}
+    assert len(rows) >= 4 and counts["neighbour"] >= 1
+    for row in rows:
+        assert verdicts[row["chosen_rollout"]]["score"] == 1
+        assert text(row, "chosen") in answers[row["example_id"]]
+        assert text(row, "rejected") in sum(answers.values(), [])
+        assert not golds & {text(row, "chosen"), text(row, "rejected")}
+        assert "gold" not in str(row)
+    (row, *_), _ = own({"shop/count": [RIGHT, "SELECT 1"]})
+    assert text(row, "chosen") in golds, "the model may write the gold itself"
+
+
+def test_no_more_pairs_a_prompt_than_asked_for_and_each_says_something_new(own: Callable) -> None:
+    answers = {"shop/count": [RIGHT, ALSO_RIGHT, "SELECT COUNT(name) FROM item", "SELECT 1", "SELECT 2", "SELECT 3"]}
+    for most in (1, 2, 3, 5, 9, 20):
+        rows, _ = own(answers, per_prompt=most)
+        assert len(rows) == min(most, 9)
+        if most <= 3:
+            assert len({text(row, "chosen") for row in rows}) == len({text(row, "rejected") for row in rows}) == most
+        assert len({row["id"] for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_strategies_choose_what_they_say(strategy: str, own: Callable) -> None:
+    # Given often: RIGHT and SELECT 1. Least believed right answer: ALSO_RIGHT; most believed wrong one: SELECT 2. Nearest: COUNT(id) and SUM(id).
+    answers = {"shop/count": [RIGHT, RIGHT, ALSO_RIGHT, "SELECT 1", "SELECT 1", "SELECT 2", "SELECT SUM(id) FROM item"]}
+    logprobs = {RIGHT: -1.0, ALSO_RIGHT: -9.0, "SELECT 1": -5.0, "SELECT 2": -0.1, "SELECT SUM(id) FROM item": -7.0}
+    (row,), _ = own(answers, logprobs=logprobs, strategy=strategy, per_prompt=1)
+    expected = {
+        "max_margin": (ALSO_RIGHT, "SELECT 2"), "nearest": (ALSO_RIGHT, "SELECT SUM(id) FROM item"), "all_capped": (RIGHT, "SELECT 1"),
+    }  # fmt: skip
+    if strategy in expected:
+        assert (text(row, "chosen"), text(row, "rejected")) == expected[strategy]
+    else:
+        drawn = {own(answers, strategy=strategy, per_prompt=1, seed=seed)[0][0]["id"] for seed in range(12)}
+        assert len(drawn) > 2
+        assert own(answers, strategy=strategy, seed=3) == own(answers, strategy=strategy, seed=3)
+
+
+def test_a_solved_prompt_stays_with_an_executed_neighbour(own: Callable, judge: Any) -> None:
+    answers = {"shop/count": [RIGHT, RIGHT], "shop/names": ["SELECT name FROM item", "SELECT 7"], "farm/fruit": ["SELECT 8"]}
+    rows, counts = own(answers)
+    (row,) = [row for row in rows if row["rejected_from"] == "neighbour"]
+    assert (row["example_id"], text(row, "chosen"), text(row, "rejected")) == ("shop/count", RIGHT, "SELECT name FROM item")
+    assert judge.asked == [("shop/count", "SELECT name FROM item")], "the neighbour's answer was executed for this question"
+    assert row["rejected_status"] == "WRONG" and row["rejected_verdict"]
+    assert row["rejected_rollout"] == "rollouts-1/shop/names/0"
+    assert (counts["prompts_all_right"], counts["neighbour"], counts["prompts_none_right"]) == (1, 1, 1)
+
+
+def test_a_neighbour_that_is_right_here_too_is_dropped_and_counted(own: Callable) -> None:
+    _, counts = own({"shop/count": [RIGHT], "shop/names": ["SELECT name FROM item"], "shop/dearest": ["SELECT 1"]})
+    assert counts["neighbour"] == 2
+    rows, counts = own({"shop/count": [RIGHT], "farm/count": [RIGHT]})
+    assert (rows, counts["prompts_all_right"], counts["dropped_no_neighbour"]) == ([], 2, 2), "another database is no neighbour"
+
+
+def test_a_neighbour_right_by_chance_teaches_nothing(answered: Answered, examples: list[Example], task: Any, judge: Callable) -> None:
+    """Two questions with one meaning: the other's answer, in other words, is right here as well."""
+    count = next(example for example in examples if example.id == "shop/count")
+    twin = replace(count, id="shop/dearest", question="number of items?")
+    rows, verdicts = answered({"shop/count": [RIGHT], "shop/dearest": [ALSO_RIGHT]})
+    verdicts[1] |= {"score": 1.0, "status": "PASS"}
+    made, counts = own_pairs([count, twin], rows, verdicts, [], SETTINGS, judge)
+    assert (made, counts["dropped_neighbour_right"]) == ([], 2)
+
+
+def test_answers_that_did_not_end_are_on_no_side(own: Callable) -> None:
+    rows, counts = own({"shop/count": [f"…{RIGHT}", "SELECT 1"], "farm/count": [RIGHT, "…SELECT 1"], "farm/names": ["SELECT name FROM item"]})
+    assert [(row["example_id"], row["rejected_from"]) for row in rows] == [("farm/count", "neighbour"), ("farm/names", "neighbour")]
+    assert counts["prompts_none_right"] == 1
+
+
+@pytest.mark.parametrize("status", ["INFRA", "UNVERIFIABLE", "REFUSED"])
+def test_answers_that_were_not_judged_are_on_no_side(status: str, answered: Answered, examples: list[Example], judge: Callable) -> None:
+    rows, verdicts = answered({"shop/count": [RIGHT, "SELECT 1"]})
+    for index in (0, 1):
+        changed = [dict(verdict) for verdict in verdicts]
+        changed[index] |= {"status": status, "score": None}
+        assert own_pairs(examples[2:3], rows, changed, [], SETTINGS, judge)[0] == []
+
+
+def test_corrections_are_rows_like_the_others(own: Callable, answered: Answered, examples: list[Example]) -> None:
+    rollouts, verdicts = answered({"shop/count": [RIGHT, "SELECT 1"]}, turn=1)
+    repair = pairs.correction_pair(examples[2], (rollouts[0], verdicts[0]), (rollouts[1], verdicts[1]))
+    rows, counts = own({"farm/count": [RIGHT, "SELECT 1"]}, corrections=[repair])
+    assert [row["source"] for row in rows] == ["model", "correction"]
+    assert (counts["model"], counts["correction"], counts["pairs"]) == (1, 1, 2)
+
+
+# References
+
+
+def test_the_reference_over_the_query_inside_the_models_prose(references: Callable) -> None:
+    prose = "Sure! You can use this:\n```sql\nSELECT 1\n```\nIt counts the items and"
+    (row,), counts = references({"shop/count": [f"…{prose}"]})
+    assert (text(row, "chosen"), text(row, "rejected")) == ("SELECT COUNT(*) FROM item", "SELECT 1")
+    assert (row["source"], row["rejected_from"], row["chosen_rollout"]) == ("reference", "model", None)
+    assert row["rejected_rollout"] == "rollouts-1/shop/count/0" and row["rejected_verdict"]
+    assert row["id"] == "shop/count/reference>rollouts-1/shop/count/0"
+    assert all(row[side].count(END) == 1 and row[side][-1] == END for side in ("chosen_ids", "rejected_ids"))
+    assert (counts["reference"], counts["model"], counts["pairs"]) == (1, 0, 1)
+
+
+def test_the_first_wrong_answer_that_has_a_query_is_taken(references: Callable) -> None:
+    (row,), _ = references({"shop/count": ["I cannot say.", RIGHT, "SELECT 1", "SELECT 2"]})
+    assert text(row, "rejected") == "SELECT 1"
+
+
+@pytest.mark.parametrize("said", [["I cannot say."], [RIGHT], ["…Well"]], ids=["no query", "right already", "cut"])
+def test_where_there_is_no_wrong_query_a_neighbours_reference_stands_in(said: list[str], references: Callable, judge: Any) -> None:
+    rows, counts = references({"shop/count": said, "shop/names": ["SELECT 1"], "farm/fruit": ["SELECT 1"]})
+    row = next(row for row in rows if row["example_id"] == "shop/count")
+    assert (text(row, "chosen"), text(row, "rejected"), row["rejected_from"]) == ("SELECT COUNT(*) FROM item", "SELECT name FROM item", "neighbour")
+    assert judge.asked == [("shop/count", "SELECT name FROM item")]
+    assert (row["rejected_rollout"], row["rejected_status"]) == (None, "WRONG")
+    assert (counts["neighbour"], counts["pairs"]) == (1, 3)
+
+
+def test_a_question_without_neighbours_is_counted(references: Callable) -> None:
+    rows, counts = references({"shop/count": ["I cannot say."], "farm/count": ["SELECT 1"]})
+    assert [row["example_id"] for row in rows] == ["farm/count"]
+    assert counts["dropped_no_answer"] == 1
+
+
+def test_what_was_not_judged_is_no_wrong_answer(references: Callable) -> None:
+    rows, _ = references({"shop/count": ["SELECT 1"], "shop/names": ["SELECT 2"]}, lambda verdicts: verdicts[0].update(score=None, status="INFRA"))
+    assert all(text(row, "rejected") != verdict for row in rows for verdict in ("SELECT 1" if row["example_id"].endswith("names") else "SELECT 2",))
+    assert len(rows) == 2
+
+
+# What is dropped
+
+
+def pair(**changes: Any) -> Row:
+    row = {
+        "prompt_ids": [10, 11], "chosen_ids": [20, END], "rejected_ids": [21, END], "source": "model", "rejected_from": "model", "id": "a",
+    }  # fmt: skip
+    return {**row, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"rejected_ids": [20, END]}, "dropped_identical"),
+        ({"prompt_ids": [10] * 9}, "dropped_long"),
+        ({"rejected_ids": [21] * 8 + [END]}, "dropped_long"),
+        ({"chosen_ids": [20]}, "dropped_end_token"),
+        ({"rejected_ids": [21]}, "dropped_end_token"),
+        ({"chosen_ids": [20, END, END]}, "dropped_end_token"),
+        ({"rejected_ids": [END, 21]}, "dropped_end_token"),
+        ({"rejected_ids": []}, "dropped_end_token"),
+        ({"id": "b"}, "dropped_duplicate"),
+    ],
+)
+def test_what_would_train_wrongly_is_dropped_and_counted(changes: dict[str, Any], kind: str) -> None:
+    from collections import Counter
+
+    rows, counts = pairs._checked([pair(), pair(**changes)], replace(SETTINGS, max_tokens=10), Counter())
+    assert rows == [pair()]
+    assert counts[kind] == 1
+    assert counts["pairs"] == 1
+    assert sum(value for name, value in counts.items() if name.startswith("dropped")) == 1
+
+
+def test_a_row_as_long_as_allowed_is_kept_whole() -> None:
+    from collections import Counter
+
+    row = pair(prompt_ids=[10] * 8)
+    assert pairs._checked([row], replace(SETTINGS, max_tokens=10), Counter())[0] == [row]
+    assert pairs._checked([], SETTINGS, Counter())[1]["chosen_longer_share"] is None
+
+
+def text(row: Row, side: str) -> str:
+    (message,) = row[side]
+    assert message["role"] == "assistant"
+    return message["content"]

@@ -1,0 +1,184 @@
+"""Rollouts are committed batch by batch: a killed stage asks nothing twice and ends with the rows of one that was not killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from prefkit.data.rollouts import Request, Sampling, collect, figures, first_turn, grouped
+
+if TYPE_CHECKING:
+    from prefkit.tasks.base import Example
+    from prefkit.tasks.sql import SqlTask
+    from prefkit.verify.scheduler import Scheduler
+
+Row = dict[str, Any]
+Pool = Callable[..., Any]
+Collect = Callable[..., tuple[list[Row], list[Row]]]
+# Four answers in a batch: two prompts with two answers each.
+SAMPLING = Sampling({"name": "stand-in"}, None, k=2, temperature=1.0, max_new_tokens=16, seed=5, branches=4)
+ANSWERS = {
+    "shop/names": ["SELECT name FROM item", "SELECT kind FROM item"],
+    "farm/count": ["no idea", "SELECT COUNT(*) FROM item"],
+    "shop/dearest": ["SELECT nothing FROM item", "DELETE FROM item"],
+}
+
+
+@pytest.fixture
+def asked(task: SqlTask, examples: list[Example], scheduler: Scheduler, tmp_path: Path) -> Collect:
+    """Collect answers to all questions from a pool."""
+
+    def asked(pool: Any, sampling: Sampling = SAMPLING, requests: list[Request] | None = None, advance: Callable = lambda *_: None) -> Any:
+        wanted = first_turn(task, examples) if requests is None else requests
+        return collect("rollouts-0", wanted, sampling, task, pool, scheduler, tmp_path / "rollouts/partial.jsonl", advance)
+
+    return asked
+
+
+def test_rows_come_in_the_order_of_the_questions_with_their_verdicts(asked: Collect, pool: Pool, examples: list[Example]) -> None:
+    rows, verdicts = asked(pool(ANSWERS))
+    assert [(row["example_id"], row["k"]) for row in rows] == [(example.id, k) for example in examples for k in range(2)]
+    assert [row["id"] for row in rows] == [f"rollouts-0/{row['example_id']}/{row['k']}" for row in rows]
+    assert [verdict["id"] for verdict in verdicts] == [row["id"] for row in rows]
+    found = {(row["example_id"], row["completion"]): verdict for row, verdict in zip(rows, verdicts, strict=True)}
+    assert found["shop/names", "SELECT name FROM item"]["score"] == 1
+    assert found["shop/names", "SELECT kind FROM item"]["status"] == "WRONG"
+    assert found["farm/count", "no idea"]["reason"] == "no SQL in the answer"
+    assert found["shop/dearest", "SELECT nothing FROM item"]["status"] == "CRASH"
+    assert found["shop/dearest", "DELETE FROM item"]["status"] == "POLICY"
+    assert {row["split"] for row in rows} == {"train"} and {row["seed"] for row in rows} == {5}
+    assert all(isinstance(verdict["versions"], str) for verdict in verdicts), "a column with free keys is JSON text"
+
+
+def test_a_batch_has_as_many_prompts_as_fit_and_questions_on_one_database_stand_together(asked: Collect, pool: Pool) -> None:
+    one = pool()
+    asked(one)
+    assert [len(names) for names in one.asked] == [2, 2, 2, 2]
+    assert all(len({name.split("/")[1] for name in names}) == 1 for names in one.asked)
+    assert all(name.startswith("rollouts-0/") for names in one.asked for name in names), "the stage is part of what seeds an answer"
+    wide = pool()
+    asked(wide, replace(SAMPLING, branches=1))
+    assert [len(names) for names in wide.asked] == [1] * 8, "a prompt is not divided"
+    assert {name: one.arguments[0][name] for name in ("model", "adapter", "k", "temperature", "max_new_tokens", "seed")} == {
+        "model": {"name": "stand-in"}, "adapter": None, "k": 2, "temperature": 1.0, "max_new_tokens": 16, "seed": 5,
+    }  # fmt: skip
+
+
+def test_progress_is_told_of_each_batch(asked: Collect, pool: Pool) -> None:
+    told: list[tuple[int, dict[str, float]]] = []
+    asked(pool(ANSWERS), advance=lambda count, values: told.append((count, values)))
+    assert [count for count, _ in told] == [2, 2, 2, 2]
+    assert told[-1][1] == {"right": round(2 / 16, 3)}
+
+
+@pytest.mark.parametrize("stop", [0, 1, 3])
+def test_a_killed_stage_asks_only_what_is_missing_and_ends_with_the_same_rows(
+    stop: int, asked: Collect, pool: Pool, killed: type[BaseException], tmp_path: Path
+) -> None:
+    whole = asked(pool(ANSWERS))
+    partial = tmp_path / "rollouts/partial.jsonl"
+    partial.unlink()
+    first = pool(ANSWERS, stop=stop)
+    with pytest.raises(killed):
+        asked(first)
+    second = pool(ANSWERS)
+    resumed = asked(second)
+    assert len(first.asked) == stop
+    assert len(second.asked) == 4 - stop
+    assert sorted(first.asked + second.asked) == sorted({tuple(names): names for names in first.asked + second.asked}.values())
+    assert without_timings(resumed) == without_timings(whole)
+    third = pool(ANSWERS)
+    assert without_timings(asked(third)) == without_timings(whole)
+    assert third.asked == []
+
+
+@pytest.mark.parametrize("cut", [1, 20, 400])
+def test_a_torn_last_line_is_asked_again(cut: int, asked: Collect, pool: Pool, killed: type[BaseException], tmp_path: Path) -> None:
+    partial = tmp_path / "rollouts/partial.jsonl"
+    with pytest.raises(killed):
+        asked(pool(ANSWERS, stop=2))
+    partial.write_bytes(partial.read_bytes()[:-cut])
+    second = pool(ANSWERS)
+    resumed = asked(second)
+    assert len(second.asked) == 3
+    lines = [json.loads(line) for line in partial.read_text().splitlines()]
+    assert sorted(line["batch"] for line in lines[1:]) == [0, 1, 2, 3]
+    partial.unlink()
+    assert without_timings(resumed) == without_timings(asked(pool(ANSWERS)))
+
+
+def test_a_file_torn_in_its_first_line_counts_for_nothing(asked: Collect, pool: Pool, killed: type[BaseException], tmp_path: Path) -> None:
+    with pytest.raises(killed):
+        asked(pool(ANSWERS, stop=0))
+    partial = tmp_path / "rollouts/partial.jsonl"
+    partial.write_bytes(partial.read_bytes()[:10])
+    second = pool(ANSWERS)
+    asked(second)
+    assert len(second.asked) == 4
+
+
+@pytest.mark.parametrize("change", ["seed", "adapter", "temperature", "question"])
+def test_what_belongs_to_other_requests_is_ignored(
+    change: str, asked: Collect, pool: Pool, task: SqlTask, examples: list[Example], killed: type[BaseException]
+) -> None:
+    with pytest.raises(killed):
+        asked(pool(ANSWERS, stop=2))
+    values = {"seed": 6, "adapter": "round-0", "temperature": 0.5}
+    sampling = replace(SAMPLING, **{change: values[change]}) if change in values else SAMPLING
+    requests = first_turn(task, examples)
+    if change == "question":
+        requests[-1] = replace(requests[-1], messages=[{"role": "user", "content": "Another question?"}])
+    second = pool(ANSWERS)
+    rows, _ = asked(second, sampling, requests)
+    assert len(second.asked) == 4
+    assert {row["seed"] for row in rows} == {sampling.seed}
+    third = pool(ANSWERS)
+    asked(third, sampling, requests)
+    assert third.asked == [], "the new requests' file took the place of the old one's"
+
+
+def test_second_turns_know_their_parents(asked: Collect, pool: Pool, task: SqlTask, examples: list[Example]) -> None:
+    messages = task.correction_prompt(examples[0], "SELECT 1", "wrong")
+    request = Request(f"{examples[0].id}/turn-1", examples[0], messages, turn=1, parent="rollouts-0/shop/names/1")
+    rows, verdicts = asked(pool({request.name: ["SELECT name FROM item", "SELECT 2"]}), requests=[request])
+    assert [row["id"] for row in rows] == ["rollouts-0/shop/names/turn-1/0", "rollouts-0/shop/names/turn-1/1"]
+    assert [verdict["id"] for verdict in verdicts] == [row["id"] for row in rows]
+    assert all((row["turn"], row["parent"], row["example_id"]) == (1, "rollouts-0/shop/names/1", "shop/names") for row in rows)
+    assert [verdict["score"] for verdict in verdicts] == [1, 0]
+
+
+def test_nothing_is_asked_for_no_questions(asked: Collect, pool: Pool) -> None:
+    empty = pool()
+    assert asked(empty, requests=[]) == ([], [])
+    assert empty.asked == []
+
+
+def test_figures_count_what_there_is(answered: Callable[..., tuple[list[Row], list[Row]]]) -> None:
+    rows, verdicts = answered(
+        {
+            "shop/names": ["SELECT name FROM item", "SELECT name FROM item", "SELECT 1"],
+            "farm/names": ["SELECT 1", "…SELECT", "none"],
+            "shop/count": ["SELECT COUNT(*) FROM item"] * 3,
+        }
+    )
+    verdicts[-1] |= {"status": "INFRA", "score": None}
+    counted = figures(rows, verdicts)
+    expected = {
+        "prompts": 3, "answers": 9, "unique": 6, "truncated": 1, "right": 4, "prompts_with_right": 2, "mixed": 2, "verifier_calls": 9,
+        "not_judged": 1,
+    }  # fmt: skip
+    assert {name: counted[name] for name in expected} == expected
+    assert counted["tokens"] == sum(len(row["completion_ids"]) for row in rows)
+    assert [len(group) for group in grouped(rows, verdicts).values()] == [3, 3, 3]
+
+
+def without_timings(result: tuple[list[Row], list[Row]]) -> tuple[list[Row], list[Row]]:
+    from prefkit.hashing import MEASURED
+
+    rows, verdicts = result
+    return rows, [{key: value for key, value in verdict.items() if key not in MEASURED} for verdict in verdicts]

@@ -1,0 +1,223 @@
+"""Calibration on a tiny model, in one process: it moves to what is rewarded, starts at its reference, goes on where it was killed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from prefkit.train import calibrate, training
+
+if TYPE_CHECKING:
+    import torch
+
+SETTINGS = {
+    "steps": 2, "prompts": 2, "k": 4, "learning_rate": 1e-3, "beta": 0.05, "temperature": 1.0, "loss_type": "dapo", "scale_rewards": "none",
+    "save_every": 1, "max_new_tokens": 6, "timeout_s": 2.0,
+}  # fmt: skip
+
+Run = Callable[..., dict[str, Any]]
+Reports = Callable[..., Any]
+
+
+class FakeReward:
+    """Stands for the verifier: `judge(completion ids)` is the reward."""
+
+    __name__ = "fake"
+
+    def __init__(self, judge: Callable[[list[int]], float | None]) -> None:
+        self.judge = judge
+
+    def __call__(self, *_args: Any) -> FakeReward:
+        return self
+
+    def __enter__(self) -> Callable:
+        # TRL asks for __name__ and calls with keywords.
+        def fake(prompts: list, completions: list, completion_ids: list[list[int]], **_columns: Any) -> list[float | None]:
+            return [self.judge(ids) for ids in completion_ids]
+
+        return fake
+
+    def __exit__(self, *_exception: object) -> None:
+        pass
+
+
+def even(ids: list[int]) -> float:
+    """Right is what begins with an even token: half of all answers of a random model."""
+    return float(ids[0] % 2 == 0)
+
+
+@pytest.fixture
+def prompts() -> list[dict[str, Any]]:
+    return [
+        {"name": f"q{number}", "messages": [{"role": "user", "content": text}], "golds": ["SELECT 1"], "databases": []}
+        for number, text in enumerate(("How many?", "Which city?", "Who?", "What is the sum?"))
+    ]
+
+
+@pytest.fixture
+def run(
+    tiny_spec: dict[str, str], start_adapter: Path, prompts: list[dict], tmp_path: Path, reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """Calibrate from the start adapter into tmp_path/`into` with settings changed by name."""
+
+    def run(
+        into: str = "out", report: Any = None, judge: Callable = even, asked: list[dict] | None = None, spec: dict | None = None,
+        **changes: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        monkeypatch.setattr(calibrate, "Reward", FakeReward(judge))
+        return calibrate.run(
+            model={**tiny_spec, **(spec or {})}, adapter=str(start_adapter), prompts=asked or prompts, output=str(tmp_path / into),
+            settings={**SETTINGS, **changes}, seed=5, cache=None, report=report or reports(),
+        )  # fmt: skip
+
+    return run
+
+
+def test_it_starts_at_its_reference_and_moves_towards_the_reward(run: Run, reports: Reports, tmp_path: Path) -> None:
+    report = reports()
+    figures = run(report=report, steps=16, prompts=4, k=8, learning_rate=2e-2, beta=0.01, save_every=8)
+    assert figures["start_difference"] < 1e-5
+    assert report.values("kl")[0] == pytest.approx(0, abs=1e-6)
+    assert report.values("kl")[-1] > 1e-3
+    rewards = report.values("reward")
+    assert sum(rewards[:3]) / 3 < 0.75
+    assert sum(rewards[-3:]) / 3 > 0.85
+    assert (figures["steps"], figures["reward_last"]) == (16, pytest.approx(rewards[-1]))
+    assert figures["changed_share"] > 0.95
+    assert figures["groups_with_signal"] > 0.2
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["adapter", "candidates"]
+    assert sorted(path.name for path in (tmp_path / "out/candidates").iterdir()) == ["step-16", "step-8"]
+
+
+def test_learning_rate_0_changes_nothing(run: Run, tmp_path: Path, start_adapter: Path, weights: Callable, difference: Callable) -> None:
+    figures = run(learning_rate=0.0)
+    assert figures["changed_share"] == 0
+    assert figures["kl_last"] == pytest.approx(0, abs=1e-6)
+    start = weights(start_adapter)
+    for folder in ("adapter", "candidates/step-1", "candidates/step-2"):
+        assert difference(start, weights(tmp_path / "out" / folder)) == 0
+
+
+def test_the_last_candidate_is_the_adapter(run: Run, tmp_path: Path, weights: Callable, difference: Callable) -> None:
+    run(steps=3, save_every=2)
+    assert sorted(path.name for path in (tmp_path / "out/candidates").iterdir()) == ["step-2", "step-3"]
+    assert difference(weights(tmp_path / "out/adapter"), weights(tmp_path / "out/candidates/step-3")) == 0
+    assert difference(weights(tmp_path / "out/adapter"), weights(tmp_path / "out/candidates/step-2")) > 0
+
+
+@pytest.mark.parametrize("stop", [2, 3])
+def test_killed_and_resumed_ends_with_the_same_adapters(
+    stop: int, run: Run, reports: Reports, killed: type[BaseException], tmp_path: Path, weights: Callable, difference: Callable
+) -> None:
+    changes = {"steps": 4, "learning_rate": 1e-2, "prompts": 4}
+    whole = reports()
+    run("whole", report=whole, **changes)
+    with pytest.raises(killed):
+        run("killed", report=reports(stop=stop), **changes)
+    resumed = reports()
+    run("killed", report=resumed, **changes)
+    assert resumed.steps == list(range(stop, 5))
+    assert resumed.values("reward") == pytest.approx(whole.values("reward")[stop - 1 :])
+    for folder in ("adapter", *(f"candidates/step-{step}" for step in range(1, 5))):
+        assert difference(weights(tmp_path / "whole" / folder), weights(tmp_path / "killed" / folder)) < 1e-5
+
+
+def test_answers_that_cannot_be_judged_teach_nothing(
+    run: Run, tmp_path: Path, start_adapter: Path, weights: Callable, difference: Callable
+) -> None:
+    assert run("none", judge=lambda _ids: None)["changed_share"] == 0
+    assert difference(weights(start_adapter), weights(tmp_path / "none/adapter")) == 0
+    # Right answers and unjudged ones alone say nothing of what is better; were the unjudged wrong, they would.
+    assert run("right", judge=lambda ids: 1.0 if ids[0] % 2 else None)["changed_share"] == 0
+    assert run("wrong", judge=lambda ids: 1.0 if ids[0] % 2 else 0.0)["changed_share"] > 0.9
+
+
+def test_groups_that_are_all_right_or_all_wrong_teach_nothing(run: Run) -> None:
+    figures = run(judge=lambda _ids: 1.0)
+    assert figures["changed_share"] == 0
+    assert figures["groups_with_signal"] == 0
+
+
+@pytest.mark.parametrize(("asked", "k"), [(3, 4), (1, 2), (5, 2)])
+def test_a_step_has_the_prompts_that_it_was_asked_for(
+    asked: int, k: int, run: Run, prompts: list[dict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a number that micro-batches of two groups do not divide, and more than there are questions."""
+    seen: list[int] = []
+    sampler = calibrate.OwnSampler.__call__
+
+    def counted(self: calibrate.OwnSampler, ids: list[list[int]], count: int) -> Any:
+        assert all(ids[start : start + count] == [ids[start]] * count for start in range(0, len(ids), count))
+        seen.append(len(ids))
+        return sampler(self, ids, count)
+
+    monkeypatch.setattr(calibrate.OwnSampler, "__call__", counted)
+    assert run(prompts=asked, k=k, asked=prompts[:4])["steps"] == 2
+    assert seen == [asked * k] * 2
+
+
+def test_ranks_take_whole_groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_spec: dict[str, str]) -> None:
+    from prefkit.models.load import ModelSpec
+
+    for prompts, processes in ((2, 4), (3, 2), (8, 2), (8, 3), (5, 1)):
+        monkeypatch.setattr(calibrate, "ranks", lambda processes=processes: processes)
+        monkeypatch.setattr(training, "ranks", lambda: 1)
+        settings = {**SETTINGS, "prompts": prompts}
+        found = calibrate.grpo_arguments(tmp_path, ModelSpec(**tiny_spec), settings, 0)
+        rows = found["per_device_train_batch_size"] * found["gradient_accumulation_steps"]
+        assert found["per_device_train_batch_size"] % SETTINGS["k"] == 0
+        assert rows * processes == -(-prompts // processes) * processes * SETTINGS["k"]
+
+
+def test_answers_come_from_the_policy_as_it_is_now(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sampler's log-probabilities are those of the training model, before and after a step."""
+    import torch
+
+    worst = []
+    sampler = calibrate.OwnSampler.__call__
+
+    def checked(self: calibrate.OwnSampler, ids: list[list[int]], count: int) -> Any:
+        answers, logprobs = sampler(self, ids, count)
+        for prompt, answer, found in zip(ids, answers, logprobs, strict=True):
+            with torch.no_grad():
+                logits: torch.Tensor = self.policy(torch.tensor([prompt + answer])).logits[0, len(prompt) - 1 : -1]
+            expected = logits.log_softmax(-1).gather(1, torch.tensor(answer)[:, None])[:, 0]
+            worst.append(float((expected - torch.tensor(found)).abs().max()))
+        return answers, logprobs
+
+    monkeypatch.setattr(calibrate.OwnSampler, "__call__", checked)
+    run(steps=3, learning_rate=1e-2)
+    assert len(worst) == 3 * 2 * 4
+    assert max(worst) < 1e-3
+
+
+def test_a_4_bit_base_is_calibrated(run: Run) -> None:
+    figures = run(spec={"quantization": "nf4", "dtype": "bfloat16"}, learning_rate=1e-5)
+    assert figures["start_difference"] < 1e-3
+    assert figures["changed_share"] > 0.9
+
+
+def test_the_reward_is_the_verdicts_score_and_none_where_there_is_none(tmp_path: Path) -> None:
+    database = tmp_path / "shop.sqlite"
+    connection = sqlite3.connect(database)
+    connection.executescript("CREATE TABLE item (id INTEGER, name TEXT); INSERT INTO item VALUES (1, 'pear'), (2, 'fig');")
+    connection.close()
+    asked = [
+        {"name": "good", "golds": ["SELECT name FROM item WHERE id = 1"], "databases": [str(database)]},
+        {"name": "broken gold", "golds": ["SELECT no_such_column FROM item"], "databases": [str(database)]},
+    ]
+    answers = [
+        ("good", "SELECT name FROM item LIMIT 1"),
+        ("good", "SELECT name FROM item"),
+        ("broken gold", "SELECT name FROM item"),
+        ("good", "no"),
+    ]
+    with calibrate.Reward(asked, {"timeout_s": 2.0}, None) as reward:
+        completions = [[{"role": "assistant", "content": text}] for _, text in answers]
+        scores = reward(prompts=None, completions=completions, name=[name for name, _ in answers], trainer_state=SimpleNamespace())
+    assert scores == [1.0, 0.0, None, 0.0]
