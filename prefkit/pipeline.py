@@ -42,40 +42,8 @@ def plan(recipe: Recipe) -> list[Stage]:
     base = {"model": recipe.model.model_dump(), "rollouts": recipe.rollouts.model_dump(), "seed": recipe.seed, "parts": parts}
     held_out = {"test": limits["test"], "unseen": limits["unseen"]}
     result = [Stage("readiness", stages.check_readiness, (), {**base, **held_out}, ("readiness.json", *_kept("readiness")), 0.04)]
-    for index, turn in enumerate(rounds):
-        before = (f"warm_start-{index - 1}",) if index else ()
-        name = f"rollouts-{index}"
-        result.append(
-            Stage(
-                name, partial(stages.make_rollouts, index=index), before, {**base, "k": turn.k, "sampled": turn.sampled}, _kept(name), 0.06
-            )
-        )
-        sources: tuple[str, ...] = (name,)
-        if turn.source == "own":
-            name = f"corrections-{index}"
-            files = (*_kept(name), f"trajectories/round-{index}.parquet", f"pairs/corrections-{index}.parquet")
-            result.append(
-                Stage(
-                    name,
-                    partial(stages.make_corrections, index=index),
-                    (f"rollouts-{index}", *before),
-                    {**base, "corrections": limits["corrections"]},
-                    files,
-                    0.04,
-                )
-            )
-            sources = (*sources, name)
-        pairs = {**base, "pairs": recipe.pairs.model_dump(), "source": turn.source}
-        result.append(
-            Stage(f"pairs-{index}", partial(stages.make_pairs, index=index), sources, pairs, (f"pairs/round-{index}.parquet",), 0.01)
-        )
-        name = f"warm_start-{index}"
-        work = partial(stages.train_warm_start, index=index)
-        result.append(
-            Stage(
-                name, work, (f"pairs-{index}", *before), {**base, "round": turn.model_dump()}, (f"warm_start/round-{index}/adapter",), 0.2
-            )
-        )
+    for index in range(len(rounds)):
+        result += _round(recipe, index, base)
     warm = tuple(f"warm_start-{index}" for index in range(len(rounds)))
     select = {**base, "validation": limits["validation"], "select": recipe.select.model_dump(), "evaluate": recipe.evaluate.model_dump()}
     result.append(Stage("select-warm", stages.select_warm, warm, select, ("select-warm.json",), 0.05))
@@ -105,6 +73,40 @@ def plan(recipe: Recipe) -> list[Stage]:
     return result
 
 
+def _round(recipe: Recipe, index: int, base: dict[str, Any]) -> list[Stage]:
+    """The stages of one round of warm start. `base`: the settings that all stages have."""
+    turn = recipe.warm_start.rounds[index]
+    result: list[Stage] = []
+    before = (f"warm_start-{index - 1}",) if index else ()
+    name = f"rollouts-{index}"
+    result.append(
+        Stage(name, partial(stages.make_rollouts, index=index), before, {**base, "k": turn.k, "sampled": turn.sampled}, _kept(name), 0.06)
+    )
+    sources: tuple[str, ...] = (name,)
+    if turn.source == "own":
+        name = f"corrections-{index}"
+        files = (*_kept(name), f"trajectories/round-{index}.parquet", f"pairs/corrections-{index}.parquet")
+        result.append(
+            Stage(
+                name,
+                partial(stages.make_corrections, index=index),
+                (f"rollouts-{index}", *before),
+                {**base, "corrections": recipe.limits.corrections},
+                files,
+                0.04,
+            )
+        )
+        sources = (*sources, name)
+    pairs = {**base, "pairs": recipe.pairs.model_dump(), "source": turn.source}
+    result.append(Stage(f"pairs-{index}", partial(stages.make_pairs, index=index), sources, pairs, (f"pairs/round-{index}.parquet",), 0.01))
+    name = f"warm_start-{index}"
+    work = partial(stages.train_warm_start, index=index)
+    result.append(
+        Stage(name, work, (f"pairs-{index}", *before), {**base, "round": turn.model_dump()}, (f"warm_start/round-{index}/adapter",), 0.2)
+    )
+    return result
+
+
 def _kept(name: str) -> tuple[str, str]:
     return f"rollouts/{name}.parquet", f"verdicts/{name}.parquet"
 
@@ -118,8 +120,8 @@ def run(recipe: Recipe, folder: Path, progress: Progress, processes: int | None 
     result = RunFolder(folder)
     task = load_task(recipe)  # before the folder is made: data that cannot be read leaves nothing behind
     with result.lock(), ExitStack() as stack:
+        result.describe(recipe=recipe.name, profile=recipe.profile)  # first: a folder with other files and no manifest is nobody's run
         result.write_text("recipe.yaml", recipe.to_yaml())
-        result.describe(recipe=recipe.name, profile=recipe.profile)
         pool = stack.enter_context(Workers(result.file("logs"), processes or (recipe.threads and min(recipe.threads, 4))))
         scheduler = stack.enter_context(Scheduler(workers=2))
         context = Context(recipe, result, task, pool, scheduler, progress)

@@ -206,7 +206,8 @@ class PlainView(View):
         self._last = self._clock()
 
     def update(self, meter: Meter) -> None:
-        if self._clock() - self._last >= self._every_s:
+        whole = meter.total is not None and meter.done >= meter.total  # its end is said next
+        if self._clock() - self._last >= self._every_s and not whole:
             self.end(meter)
 
     def end(self, meter: Meter) -> None:

@@ -18,8 +18,9 @@ from types import SimpleNamespace
 import pytest
 
 import prefkit
-from prefkit import cli, recipe
+from prefkit import cli, pipeline, recipe
 from prefkit.commands import doctor, machine
+from prefkit.commands import plan as plan_command
 from prefkit.commands import recipe as recipe_command
 from prefkit.commands.arguments import Parser
 from prefkit.errors import RunError
@@ -373,7 +374,7 @@ def test_dry_run_shows_the_plan_and_leaves_nothing(command, tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     for words in ("recipe ", "model ", "expected  about ", "W&B offline", "(new)", "nothing is downloaded"):
         assert words in done.stdout
-    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line[:1].islower()}
+    rows = {line.split()[0]: line.replace("≤ ", "").split()[1:] for line in done.stdout.splitlines() if line[:1].islower()}
     smoke = recipe.load("sql-gen", profile="smoke")
     assert rows["rollouts-0"][:2] == [str(smoke.limits.references)] * 2
     assert rows["rollouts-1"][:2] == [str(smoke.limits.own), str((smoke.limits.own or 0) * smoke.warm_start.rounds[1].k)]
@@ -383,6 +384,26 @@ def test_dry_run_shows_the_plan_and_leaves_nothing(command, tmp_path: Path) -> N
     assert smoke.expected is not None and rows["in"][1] == f"{smoke.expected.minutes:.1f}"
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("profile", ["cpu", "smoke", "gpu"])
+def test_the_plan_knows_what_every_stage_takes(profile: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefkit.context import Context, load_task
+    from prefkit.progress import quiet
+
+    chosen, nothing = recipe.load("sql-gen", profile=profile), None
+    monkeypatch.setenv("PREFKIT_CACHE", str(cache))
+    context = Context(chosen, RunFolder("nowhere"), load_task(chosen), nothing, nothing, quiet())  # type: ignore[arg-type]
+    works = {stage.name: plan_command.work_of(stage.name, context) for stage in pipeline.plan(chosen)}
+    assert [name for name, work in works.items() if work == plan_command.Work()] == ["report"]
+    assert all(value is None or value > 0 for work in works.values() for value in (work.questions, work.answers, work.rows, work.steps))
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("Qwen/Qwen2.5-Coder-1.5B-Instruct", 3.0), ("org/SmolLM2-135M", 0.3), ("a-7b/tiny", None), ("org/v2.5", None)]
+)
+def test_the_size_of_a_download_is_read_off_its_name(name: str, size: float | None) -> None:
+    assert plan_command.download_gb(name) == size
 
 
 def test_dry_run_of_the_gpu_profile_needs_no_gpu(command, tmp_path: Path) -> None:

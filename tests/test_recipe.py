@@ -141,9 +141,11 @@ def test_a_run_folder_loads_as_what_it_ran(tmp_path: Path) -> None:
 
 
 def test_the_hash_counts_what_changes_a_result_and_nothing_else() -> None:
-    base = load("sql-gen").configuration_hash()
-    same = ["title=x", "description=x", "threads=1", "track.wandb=off", "expected=null", "next=[]", "seed=17", "calibrate.beta=0.05"]
-    other = ["seed=18", "calibrate.beta=0.06", "limits.test=null", "model.lora.rank=8", "warm_start.rounds.0.epochs=7", "evaluate.k=9"]
+    recipe = load("sql-gen")
+    base, beta = recipe.configuration_hash(), recipe.calibrate.beta
+    same = ["title=x", "description=x", "threads=1", "track.wandb=off", "expected=null", "next=[]", "seed=17", f"calibrate.beta={beta}"]
+    other = ["seed=18", f"calibrate.beta={beta + 0.01}", "limits.test=null", "model.lora.rank=8", "evaluate.k=9"]
+    other += ["warm_start.rounds.0.epochs=7"]
     assert {load("sql-gen", overrides=[assignment]).configuration_hash() for assignment in same} == {base}
     hashes = [load("sql-gen", overrides=[assignment]).configuration_hash() for assignment in other]
     assert len({base, *hashes}) == len(other) + 1

@@ -107,6 +107,7 @@ def measure(job: Job, folder: RunFolder) -> bool:
             own = replace(context, recipe=with_model(job.recipe, model))
             answers += stages.measure(own, {policy.name: policy.adapter for policy in job.policies if policy.model == model}, examples)
         figures = stages.write_evaluation(context, answers, {split: len(task.load(split)) for split in splits}, job.spent)
+        remove(folder.file("rollouts"))  # empty by now
         folder.finish(STAGE, inputs, OUTPUTS, figures, time.monotonic() - start, seed=job.recipe.seed)
     return True
 
@@ -162,7 +163,7 @@ def _run_job(options: Any, target: Path) -> Job:
 
 def _adapter_job(options: Any, target: Path) -> Job:
     recipe = _task_recipe(options)
-    name = options.model or base_of(target)
+    name = _absolute(options.model or base_of(target))
     adapter = str(target.resolve())
     policies = (Policy("base", name, None), Policy("adapter", name, adapter))
     return _written(options, with_model(recipe, name), policies)
@@ -170,8 +171,8 @@ def _adapter_job(options: Any, target: Path) -> Job:
 
 def _model_job(options: Any) -> Job:
     recipe = _task_recipe(options)
-    base = recipe.model.name
-    policies = (Policy("base", base, None), *((Policy("model", options.target, None),) if options.target != base else ()))
+    base, name = recipe.model.name, _absolute(options.target)
+    policies = (Policy("base", base, None), *((Policy("model", name, None),) if name != base else ()))
     return _written(options, recipe, policies)
 
 
@@ -193,6 +194,11 @@ def _task_recipe(options: Any) -> Recipe:
             f"{options.target} is no run folder, so it has no task of its own: name a recipe whose task is asked with --task ({names})."
         )
     return recipe.load(options.task)
+
+
+def _absolute(model: str) -> str:
+    """A model's folder by its whole path, so that it is the same model from everywhere; any other name as it is."""
+    return str(Path(model).resolve()) if Path(model).is_dir() else model
 
 
 def limited(recipe: Recipe, limit: int | None) -> Recipe:

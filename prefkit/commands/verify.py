@@ -41,7 +41,9 @@ def run(options: Any) -> int:
     verdicts = verdicts_for_lines(path, workers, options.cache, options.timeout, options.min_isolation)
     statuses: Counter[str] = Counter()
     start = time.monotonic()
-    with Progress() if sys.stderr.isatty() else quiet() as progress:
+    # Where the verdicts themselves go to the terminal, a moving view would run into them.
+    watched = sys.stderr.isatty() and not sys.stdout.isatty()
+    with Progress() if watched else quiet() as progress:
         for verdict in progress.track(verdicts, "lines"):
             statuses[verdict["status"]] += 1
             sys.stdout.write(json.dumps(verdict) + "\n")

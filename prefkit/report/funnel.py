@@ -101,7 +101,8 @@ class Round:
 
 def rounds(source: Source) -> list[Round]:
     """For each round: questions asked, those with a right answer, those with right and wrong ones, pairs kept, rows trained on."""
-    numbers = sorted({int(stage.rpartition("-")[2]) for stage in source.stages if stage.rpartition("-")[0] in IN_ROUNDS})
+    parts = [stage.rpartition("-") for stage in source.stages]
+    numbers = sorted({int(number) for kind, _, number in parts if kind in IN_ROUNDS and number.isdigit()})
     found = []
     for place in numbers:
         figures = {kind: source.stages.get(f"{kind}-{place}", {}).get("figures") or {} for kind in IN_ROUNDS}

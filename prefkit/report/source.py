@@ -10,10 +10,11 @@ from prefkit.runfolder import RunFolder
 
 NEEDED = ("evaluation.json", "ledger.json", "evaluation/answers.parquet")
 IN_ROUNDS = ("rollouts", "corrections", "pairs", "warm_start")
-AFTERWARDS = ("select-warm", "calibrate", "select-final", "evaluate", "report")
+AFTERWARDS = ("select-warm", "rollouts-calibrate", "calibrate", "select-final", "evaluate", "report")
 STAGE_WORDS = {
     "readiness": "Readiness check",
     "select-warm": "Choice of the warm start",
+    "rollouts-calibrate": "Choice of questions for calibration",
     "calibrate": "Calibration",
     "select-final": "Choice of the final model",
     "evaluate": "Evaluation",

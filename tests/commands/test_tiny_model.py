@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,8 @@ def tiny_model(folder: Path) -> None:
     tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokens.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokens, eos_token="<|im_end|>", pad_token="<|im_end|>", chat_template=TEMPLATE)
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2}
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(vocab_size=len(words), max_position_embeddings=2048, eos_token_id=0, pad_token_id=0, **sizes))
     model.save_pretrained(folder)
@@ -41,7 +43,7 @@ def random_adapter(model: Path, folder: Path, seed: int) -> None:
     torch.manual_seed(seed)
     base = AutoModelForCausalLM.from_pretrained(model)
     made = get_peft_model(base, LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM"))
-    made.save_pretrained(folder)
+    made.save_pretrained(str(folder))
 
 
 @pytest.fixture

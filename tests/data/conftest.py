@@ -126,7 +126,7 @@ def answered(task: SqlTask, examples: list[Example], scheduler: Scheduler) -> Ca
                 row = {
                     "id": f"rollouts-1/{example.id}/{k}", "example_id": example.id, "database": example.database, "level": example.level,
                     "messages": task.prompt(example), "prompt_ids": encode(example.question), "completion": text, "completion_ids": ids,
-                    "logprobs": [total / len(ids)] * len(ids), "ended": ended, "k": k, "turn": 0, "parent": None, **changes,
+                    "logprobs": [total / max(len(ids), 1)] * len(ids), "ended": ended, "k": k, "turn": 0, "parent": None, **changes,
                 }  # fmt: skip
                 rows.append(row)
                 checks.append(task.check(example, text, id=rows[-1]["id"]))

@@ -38,7 +38,9 @@ def turns(answered: Answered, task: SqlTask, examples: list[Example]) -> tuple[t
     return first, (rows, verdicts)
 
 
-def test_one_second_turn_for_each_question_with_a_wrong_answer_that_ended(answered: Answered, task: SqlTask, examples: list[Example]) -> None:
+def test_one_second_turn_for_each_question_with_a_wrong_answer_that_ended(
+    answered: Answered, task: SqlTask, examples: list[Example]
+) -> None:
     requests = correction_requests(task, examples, *answered(FIRST))
     assert [(request.name, request.turn, request.parent) for request in requests] == [
         ("shop/count/turn-1", 1, "rollouts-1/shop/count/0"),  # given twice
@@ -62,7 +64,12 @@ def test_the_second_turn_holds_nothing_of_the_gold(answered: Answered, task: Sql
     rows, verdicts = answered(answers)
     requests = correction_requests(task, examples, rows, verdicts)
     assert len(requests) == len(answers)
-    hidden = {"fruit": ("pear", "fig", "plum", "kind ="), "dearest": ("kale", "plum", "ORDER BY"), "names": ("pear", "plum"), "count": ("COUNT", " 4", " 3")}
+    hidden = {
+        "fruit": ("pear", "fig", "plum", "kind ="),
+        "dearest": ("kale", "plum", "ORDER BY"),
+        "names": ("pear", "plum"),
+        "count": ("COUNT", " 4", " 3"),
+    }
     for request in requests:
         *prompt, said, feedback = request.messages
         assert prompt == task.prompt(request.example)

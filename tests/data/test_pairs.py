@@ -13,6 +13,7 @@ from prefkit.data.pairs import STRATEGIES, Settings, own_pairs, reference_pairs
 
 if TYPE_CHECKING:
     from prefkit.tasks.base import Example
+    from prefkit.tasks.sql import SqlTask
 
 Row = dict[str, Any]
 Answered = Callable[..., tuple[list[Row], list[Row]]]
@@ -25,7 +26,9 @@ RIGHT, ALSO_RIGHT = "SELECT COUNT(*) FROM item", "SELECT COUNT(id) FROM item"
 def own(answered: Answered, examples: list[Example], judge: Callable) -> Callable[..., tuple[list[Row], Row]]:
     """Pairs from these answers of the model's own, with settings changed by name."""
 
-    def own(answers: dict[str, list[str]], corrections: list[Row] | None = None, logprobs: dict[str, float] | None = None, **changes: Any) -> Any:
+    def own(
+        answers: dict[str, list[str]], corrections: list[Row] | None = None, logprobs: dict[str, float] | None = None, **changes: Any
+    ) -> Any:
         asked = [example for example in examples if example.id in answers]
         return own_pairs(asked, *answered(answers, logprobs), corrections or [], replace(SETTINGS, **changes), judge)
 
@@ -33,7 +36,9 @@ def own(answered: Answered, examples: list[Example], judge: Callable) -> Callabl
 
 
 @pytest.fixture
-def references(answered: Answered, examples: list[Example], judge: Callable, tokenize: Callable) -> Callable[..., tuple[list[Row], Row]]:
+def references(
+    task: SqlTask, answered: Answered, examples: list[Example], judge: Callable, tokenize: Callable
+) -> Callable[..., tuple[list[Row], Row]]:
     """Pairs of references over these wrong answers."""
 
     def references(answers: dict[str, list[str]], change: Callable[[list[Row]], None] | None = None, **changes: Any) -> Any:
@@ -41,7 +46,7 @@ def references(answered: Answered, examples: list[Example], judge: Callable, tok
         rows, verdicts = answered(answers)
         if change:
             change(verdicts)
-        return reference_pairs(asked, rows, verdicts, replace(SETTINGS, **changes), judge, tokenize)
+        return reference_pairs(task, asked, rows, verdicts, replace(SETTINGS, **changes), judge, tokenize)
 
     return references
 
@@ -87,7 +92,7 @@ def test_no_gold_is_ever_chosen_unless_the_model_wrote_it(own: Callable, answere
     for row in rows:
         assert verdicts[row["chosen_rollout"]]["score"] == 1
         assert text(row, "chosen") in answers[row["example_id"]]
-        assert text(row, "rejected") in sum(answers.values(), [])
+        assert text(row, "rejected") in [answer for given in answers.values() for answer in given]
         assert not golds & {text(row, "chosen"), text(row, "rejected")}
         assert "gold" not in str(row)
     (row, *_), _ = own({"shop/count": [RIGHT, "SELECT 1"]})
@@ -106,7 +111,8 @@ def test_no_more_pairs_a_prompt_than_asked_for_and_each_says_something_new(own: 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_strategies_choose_what_they_say(strategy: str, own: Callable) -> None:
-    # Given often: RIGHT and SELECT 1. Least believed right answer: ALSO_RIGHT; most believed wrong one: SELECT 2. Nearest: COUNT(id) and SUM(id).
+    # Given often: RIGHT and SELECT 1. Least believed right answer: ALSO_RIGHT; most believed wrong one: SELECT 2.
+    # Nearest: COUNT(id) and SUM(id).
     answers = {"shop/count": [RIGHT, RIGHT, ALSO_RIGHT, "SELECT 1", "SELECT 1", "SELECT 2", "SELECT SUM(id) FROM item"]}
     logprobs = {RIGHT: -1.0, ALSO_RIGHT: -9.0, "SELECT 1": -5.0, "SELECT 2": -0.1, "SELECT SUM(id) FROM item": -7.0}
     (row,), _ = own(answers, logprobs=logprobs, strategy=strategy, per_prompt=1)
@@ -150,8 +156,9 @@ def test_a_neighbour_right_by_chance_teaches_nothing(answered: Answered, example
 
 
 def test_answers_that_did_not_end_are_on_no_side(own: Callable) -> None:
-    rows, counts = own({"shop/count": [f"…{RIGHT}", "SELECT 1"], "farm/count": [RIGHT, "…SELECT 1"], "farm/names": ["SELECT name FROM item"]})
-    assert [(row["example_id"], row["rejected_from"]) for row in rows] == [("farm/count", "neighbour"), ("farm/names", "neighbour")]
+    answers = {"shop/count": [f"…{RIGHT}", "SELECT 1"], "farm/count": [RIGHT, "…SELECT 1"], "farm/names": ["SELECT name FROM item"]}
+    rows, counts = own(answers)
+    assert [(row["example_id"], row["rejected_from"]) for row in rows] == [("farm/names", "neighbour"), ("farm/count", "neighbour")]
     assert counts["prompts_none_right"] == 1
 
 
@@ -191,11 +198,12 @@ def test_the_first_wrong_answer_that_has_a_query_is_taken(references: Callable) 
     assert text(row, "rejected") == "SELECT 1"
 
 
-@pytest.mark.parametrize("said", [["I cannot say."], [RIGHT], ["…Well"]], ids=["no query", "right already", "cut"])
+@pytest.mark.parametrize("said", [["I cannot say."], [RIGHT], ["…Well"], []], ids=["no query", "right already", "cut", "not asked"])
 def test_where_there_is_no_wrong_query_a_neighbours_reference_stands_in(said: list[str], references: Callable, judge: Any) -> None:
     rows, counts = references({"shop/count": said, "shop/names": ["SELECT 1"], "farm/fruit": ["SELECT 1"]})
     row = next(row for row in rows if row["example_id"] == "shop/count")
-    assert (text(row, "chosen"), text(row, "rejected"), row["rejected_from"]) == ("SELECT COUNT(*) FROM item", "SELECT name FROM item", "neighbour")
+    assert (text(row, "chosen"), text(row, "rejected")) == ("SELECT COUNT(*) FROM item", "SELECT name FROM item")
+    assert row["rejected_from"] == "neighbour"
     assert judge.asked == [("shop/count", "SELECT name FROM item")]
     assert (row["rejected_rollout"], row["rejected_status"]) == (None, "WRONG")
     assert (counts["neighbour"], counts["pairs"]) == (1, 3)
@@ -208,8 +216,9 @@ def test_a_question_without_neighbours_is_counted(references: Callable) -> None:
 
 
 def test_what_was_not_judged_is_no_wrong_answer(references: Callable) -> None:
-    rows, _ = references({"shop/count": ["SELECT 1"], "shop/names": ["SELECT 2"]}, lambda verdicts: verdicts[0].update(score=None, status="INFRA"))
-    assert all(text(row, "rejected") != verdict for row in rows for verdict in ("SELECT 1" if row["example_id"].endswith("names") else "SELECT 2",))
+    answers = {"shop/count": ["SELECT 1"], "shop/names": ["SELECT 2"]}
+    rows, _ = references(answers, lambda verdicts: verdicts[0].update(score=None, status="INFRA"))
+    assert all(text(row, "rejected") != ("SELECT 1" if row["example_id"].endswith("names") else "SELECT 2") for row in rows)
     assert len(rows) == 2
 
 

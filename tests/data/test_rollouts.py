@@ -33,9 +33,15 @@ ANSWERS = {
 def asked(task: SqlTask, examples: list[Example], scheduler: Scheduler, tmp_path: Path) -> Collect:
     """Collect answers to all questions from a pool."""
 
-    def asked(pool: Any, sampling: Sampling = SAMPLING, requests: list[Request] | None = None, advance: Callable = lambda *_: None) -> Any:
+    def asked(
+        pool: Any,
+        sampling: Sampling = SAMPLING,
+        requests: list[Request] | None = None,
+        advance: Callable = lambda *_: None,
+        **more: Any,
+    ) -> Any:
         wanted = first_turn(task, examples) if requests is None else requests
-        return collect("rollouts-0", wanted, sampling, task, pool, scheduler, tmp_path / "rollouts/partial.jsonl", advance)
+        return collect("rollouts-0", wanted, sampling, task, pool, scheduler, tmp_path / "rollouts/partial.jsonl", advance, **more)
 
     return asked
 
@@ -150,6 +156,17 @@ def test_second_turns_know_their_parents(asked: Collect, pool: Pool, task: SqlTa
     assert [verdict["id"] for verdict in verdicts] == [row["id"] for row in rows]
     assert all((row["turn"], row["parent"], row["example_id"]) == (1, "rollouts-0/shop/names/1", "shop/names") for row in rows)
     assert [verdict["score"] for verdict in verdicts] == [1, 0]
+
+
+def test_a_stream_of_its_own_seeds_the_answers_and_leaves_the_names(asked: Collect, pool: Pool, killed: type[BaseException]) -> None:
+    """Two policies that are asked under one stream draw the same numbers."""
+    first = pool(ANSWERS)
+    rows, _ = asked(first, stream="probe")
+    assert all(name.startswith("probe/") for names in first.asked for name in names)
+    assert all(row["id"].startswith("rollouts-0/") for row in rows)
+    other = pool(ANSWERS)
+    asked(other)
+    assert len(other.asked) == 4, "what was drawn under another stream is not taken"
 
 
 def test_nothing_is_asked_for_no_questions(asked: Collect, pool: Pool) -> None:

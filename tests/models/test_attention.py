@@ -47,7 +47,7 @@ def test_gradients_equal_those_of_the_definition() -> None:
     given = masks("boolean", 5, 5)
     gradients = []
     module = SimpleNamespace(training=True)
-    for function in (lambda *x: attention.grouped_attention(module, *x, given)[0], lambda *x: by_definition(*x, given)):
+    for function in (lambda q, k, v: attention.grouped_attention(module, q, k, v, given)[0], lambda q, k, v: by_definition(q, k, v, given)):
         leaves = [tensor.clone().requires_grad_() for tensor in tensors]
         (function(*leaves) * torch.linspace(-1, 1, WIDTH)).sum().backward()
         gradients.append([leaf.grad for leaf in leaves])

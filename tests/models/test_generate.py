@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import pytest
@@ -27,7 +27,7 @@ KINDS = ("llama", "qwen2")
 def test_greedy_answers_are_those_of_transformers(kind: str, random_model: Callable[[str, str], PreTrainedModel]) -> None:
     import torch
 
-    stock = random_model(kind, "sdpa")
+    stock: Any = random_model(kind, "sdpa")
     end = [3, 50]
     own = sample(random_model(kind, attention.register()), PROMPTS, [[0]] * len(PROMPTS), end_ids=end, max_new_tokens=30, temperature=0)
     for prompt, (answer,) in zip(PROMPTS, own, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -206,5 +207,5 @@ def trainable(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     return {name: value for name, value in model.named_parameters() if value.requires_grad}
 
 
-def equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+def equal(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> bool:
     return first.keys() == second.keys() and all((first[name] == second[name]).all() for name in first)

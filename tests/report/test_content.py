@@ -42,6 +42,16 @@ def test_figures_that_nobody_foresaw_are_shown_and_missing_ones_are_not(build_ru
     assert rounds(read(run))[2].steps[0].words == "3"
 
 
+def test_answers_that_belong_to_no_round_are_counted_but_make_none(build_run: Build) -> None:
+    asked = {"prompts": 40, "answers": 160, "prompts_with_right": 20, "mixed": 15}
+    run = build_run(stages=False)
+    for stage in ("rollouts-calibrate", "rollouts-0"):
+        run.finish(stage, "0" * 64, [], asked, 1.0)
+    source = read(run)
+    assert [turn.title for turn in rounds(source)] == ["Round 0"]
+    assert [part.title for part in funnel(source)] == ["Rollouts, round 0", "Choice of questions for calibration"]
+
+
 def test_stages_without_figures_and_unfinished_ones_are_left_out(build_run: Build) -> None:
     run = build_run(stages=False)
     run.begin("rollouts-0", "0" * 64)
@@ -70,7 +80,7 @@ def test_stages_stand_in_the_order_of_the_data() -> None:
         *(f"{stage}-0" for stage in ("rollouts", "pairs", "warm_start")),
         *(f"{stage}-1" for stage in ("rollouts", "corrections", "pairs", "warm_start")),
         "rollouts-10",
-        *("select-warm", "calibrate", "select-final", "evaluate", "report", "a stage of one's own"),
+        *("select-warm", "rollouts-calibrate", "calibrate", "select-final", "evaluate", "report", "a stage of one's own"),
     ]
     assert sorted(reversed(expected), key=stage_order) == expected
     assert sorted(sorted(expected), key=stage_order) == expected

@@ -26,7 +26,7 @@ def stock_trl(monkeypatch: pytest.MonkeyPatch) -> None:
     """Undo after each test what training changes in TRL for the whole process."""
     from trl.trainer import utils
 
-    monkeypatch.setattr(utils, "_use_triton", utils._use_triton)
+    monkeypatch.setattr(utils, "_use_triton", vars(utils)["_use_triton"])
 
 
 @pytest.fixture(scope="session")

@@ -28,8 +28,9 @@ Lora = Callable[["PreTrainedModel"], "PeftModel"]
 def test_1_nf4_layers_that_would_be_repacked_are_refused() -> None:
     import torch
 
-    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
-    model[1].support_avx512bf16_for_cpu = True  # what bitsandbytes sets on processors with AVX512-BF16
+    packed: Any = torch.nn.Linear(2, 2)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), packed)
+    packed.support_avx512bf16_for_cpu = True  # what bitsandbytes sets on processors with AVX512-BF16
     with pytest.raises(GuardError, match=r"1 NF4 layers \(first: 1\) would be repacked .*: load the model through prefkit"):
         guard.check_nf4_trains(model)
     assert keep_nf4_unpacked(model) == 1
@@ -76,14 +77,14 @@ def share_of_a_small_update(upcast: bool) -> float:
 def test_2_the_share_counts_elements_of_trainable_parameters() -> None:
     import torch
 
-    model = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Linear(2, 2))
-    model[1].requires_grad_(False)
+    trained, frozen = torch.nn.Linear(3, 1), torch.nn.Linear(2, 2).requires_grad_(False)
+    model = torch.nn.Sequential(trained, frozen)
     before = guard.Snapshot(model)
     assert before.changed_share(model) == 0
     with torch.no_grad():
-        model[0].weight[0, 1] += 1e-7
-        model[0].weight[0, 2] += 1
-        model[1].weight += 1
+        trained.weight[0, 1] += 1e-7
+        trained.weight[0, 2] += 1
+        frozen.weight += 1
     assert before.changed_share(model) == 2 / 4
 
 

@@ -29,7 +29,7 @@ ROWS = [
     [*SCHEMA, 42],
 ]
 KINDS = ("llama", "qwen2")
-SHAPE = {
+SHAPE: dict[str, Any] = {
     "vocab_size": 50,
     "hidden_size": 32,
     "intermediate_size": 32,
@@ -50,7 +50,8 @@ def test_log_probs_and_gradients_are_those_of_the_padded_batch(
 ) -> None:
     plain = with_lora(random_model(kind, "sdpa")).train()
     shared = with_lora(random_model(kind, attention.register())).train()
-    assert share_prefixes(shared.get_base_model(), max_nodes) is None
+    base: Any = shared.get_base_model()
+    assert share_prefixes(base, max_nodes) is None
     expected, expected_gradients = log_probs_and_gradients(plain, side)
     found, gradients = log_probs_and_gradients(shared, side)
     for one, two in zip(expected, found, strict=True):
@@ -161,7 +162,7 @@ def log_probs_and_gradients(model: PeftModel, side: str) -> tuple[list[torch.Ten
 def dpo_loss_and_gradients(
     model: PeftModel, tokenizer: PreTrainedTokenizerBase, folder: Path, shared: bool
 ) -> tuple[float, dict[str, torch.Tensor]]:
-    from trl import DPOConfig
+    from trl.trainer.dpo_config import DPOConfig
 
     from datasets import Dataset
     from prefkit.train.trl_seams import PairTrainer, score_completions_only
@@ -173,7 +174,8 @@ def dpo_loss_and_gradients(
         gradient_checkpointing=False, remove_unused_columns=False, disable_tqdm=True,
     )  # fmt: skip
     if shared:
-        assert shared_prefix.share_prefixes(model.get_base_model()) is None
+        base: Any = model.get_base_model()
+        assert shared_prefix.share_prefixes(base) is None
         score_completions_only()
     trainer = PairTrainer(
         model=model, args=arguments, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, groups=["a"] * 3, block=1

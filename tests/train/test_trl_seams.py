@@ -29,7 +29,8 @@ def test_trl_is_the_version_whose_seams_these_are() -> None:
 
 def test_methods_that_are_overridden_have_the_signatures_they_are_overridden_with() -> None:
     from transformers import Trainer
-    from trl import DPOTrainer, GRPOTrainer
+    from trl.trainer.dpo_trainer import DPOTrainer
+    from trl.trainer.grpo_trainer import GRPOTrainer
 
     assert parameters(DPOTrainer._prepare_dataset) == ["self", "dataset", "processing_class", "args", "dataset_name"]
     assert DPOTrainer._get_train_sampler is Trainer._get_train_sampler
@@ -42,8 +43,9 @@ def test_methods_that_are_overridden_have_the_signatures_they_are_overridden_wit
 
 def test_losses_go_through_the_fused_head_and_the_backbone() -> None:
     """`share_prefixes` wraps the backbone; a loss that took another way would run unshared, or score other positions."""
-    from trl import DPOTrainer, GRPOTrainer
     from trl.trainer import utils
+    from trl.trainer.dpo_trainer import DPOTrainer
+    from trl.trainer.grpo_trainer import GRPOTrainer
 
     assert parameters(DPOTrainer._compute_loss) == ["self", "model", "inputs", "return_outputs"]
     assert parameters(DPOTrainer.compute_ref_log_probs) == ["self", "model", "inputs"]
@@ -55,18 +57,18 @@ def test_losses_go_through_the_fused_head_and_the_backbone() -> None:
     assert 'backbone_attr = "base_model"' in head
     assert "getattr(self, backbone_attr)(*args, **kwargs)" in head
     assert "compact = _use_triton(hidden_states.device)" in head
-    assert parameters(utils._use_triton) == ["device"]
+    assert parameters(vars(utils)["_use_triton"]) == ["device"]
 
 
 def test_generation_hands_prompts_over_repeated_and_takes_ids_and_logprobs() -> None:
-    from trl import GRPOTrainer
     from trl.trainer import grpo_trainer, utils
+    from trl.trainer.grpo_trainer import GRPOTrainer
 
     generate = inspect.getsource(GRPOTrainer._generate)
     assert "completion_ids, logprobs = self._generate_single_turn(" in generate
     prepare = inspect.getsource(GRPOTrainer._prepare_inputs)
     assert "generation_batch = shuffle_sequence_dict(generation_batch)" in prepare
-    assert parameters(grpo_trainer.shuffle_sequence_dict) == ["seq_dict"]
+    assert parameters(vars(grpo_trainer)["shuffle_sequence_dict"]) == ["seq_dict"]
     assert parameters(utils.use_adapter) == ["model", "adapter_name"]
     setup = inspect.getsource(GRPOTrainer.__init__)
     for attribute in ("self.num_generations =", "self._buffered_inputs =", "self._step ="):
@@ -75,7 +77,7 @@ def test_generation_hands_prompts_over_repeated_and_takes_ids_and_logprobs() -> 
 
 
 def test_an_answer_without_reward_is_left_out_of_its_group() -> None:
-    from trl import GRPOTrainer
+    from trl.trainer.grpo_trainer import GRPOTrainer
 
     assert "unscorable_mask = torch.isnan(rewards_per_func).all(dim=1)" in inspect.getsource(GRPOTrainer._generate_and_score_completions)
 
@@ -101,7 +103,7 @@ def test_scoring_completions_only_changes_no_loss_and_no_gradient(
     stock, stock_gradients, stock_scored = loss_and_gradients(trainer, batch, monkeypatch)
     score_completions_only()
     own, gradients, scored = loss_and_gradients(trainer, batch, monkeypatch)
-    assert chunked_logprob._use_triton is not utils._use_triton, "kernels still ask whether there is Triton"
+    assert chunked_logprob._use_triton is not vars(utils)["_use_triton"], "kernels still ask whether there is Triton"
     assert abs(own - stock) < 1e-6
     for name, value in stock_gradients.items():
         assert (gradients[name] - value).norm() <= 1e-6 * max(float(value.norm()), 1), name
@@ -154,7 +156,7 @@ def test_the_epoch_reaches_the_sampler_through_accelerate(processes: int) -> Non
     seen = []
     for rank in range(processes):
         loader = DataLoader(list(range(16)), batch_size=4, sampler=BlockSampler(groups, 4, 0))  # type: ignore[arg-type]
-        prepared = prepare_data_loader(loader, num_processes=processes, process_index=rank, put_on_device=False)
+        prepared: Any = prepare_data_loader(loader, num_processes=processes, process_index=rank, put_on_device=False)
         epochs = []
         for epoch in (0, 1):
             prepared.set_epoch(epoch)
@@ -189,18 +191,18 @@ def test_trl_has_its_own_shuffle_back_afterwards() -> None:
 
     from prefkit.train.trl_seams import _shuffling_whole_groups
 
-    stock = grpo_trainer.shuffle_sequence_dict
+    stock = vars(grpo_trainer)["shuffle_sequence_dict"]
     with pytest.raises(RuntimeError, match="stopped"), _shuffling_whole_groups(4):
-        assert grpo_trainer.shuffle_sequence_dict is not stock
+        assert vars(grpo_trainer)["shuffle_sequence_dict"] is not stock
         raise RuntimeError("stopped")
-    assert grpo_trainer.shuffle_sequence_dict is stock
+    assert vars(grpo_trainer)["shuffle_sequence_dict"] is stock
 
 
 def pair_trainer(
     model: PeftModel, loss: tuple[list[str], list[float]], tokenizer: PreTrainedTokenizerBase, folder: Path
 ) -> tuple[dict, Any]:
     """A trainer over two pairs of unequal lengths, and their batch."""
-    from trl import DPOConfig
+    from trl.trainer.dpo_config import DPOConfig
 
     from datasets import Dataset
     from prefkit.train.trl_seams import PairTrainer
@@ -225,7 +227,7 @@ def loss_and_gradients(trainer: Any, batch: dict, monkeypatch: pytest.MonkeyPatc
     from trl.trainer import utils
 
     scored = []
-    kernel = utils._ChunkedLogProbFunction
+    kernel = vars(utils)["_ChunkedLogProbFunction"]
 
     class Counting:
         @staticmethod

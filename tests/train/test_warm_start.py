@@ -36,7 +36,7 @@ def pairs(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> Path:
     rows = []
     for number, question in enumerate(QUESTIONS):
         messages = [{"role": "system", "content": "Answer."}, {"role": "user", "content": question}]
-        sides = [tokenizer(ANSWERS[(number + shift) % 4])["input_ids"] + [tokenizer.eos_token_id] for shift in (0, 1)]
+        sides = [[*tokenizer.encode(ANSWERS[(number + shift) % 4]), tokenizer.eos_token_id] for shift in (0, 1)]
         prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
         database = "ab"[number % 2]
         rows.append({"id": str(number), "prompt_ids": prompt, "chosen_ids": sides[0], "rejected_ids": sides[1], "database": database})
