@@ -109,7 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code = found.pop("code")
     if code:
         return code
-    found |= {"help_seconds": help_seconds(), "machine": machine()}
+    stages = {name: entry["seconds"] for name, entry in RunFolder(folder).manifest["stages"].items()}
+    found |= {"stages": stages, "help_seconds": help_seconds(), "machine": machine()}
     RunFolder(folder).write_json("bench.json", found)
     if given.json:
         given.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

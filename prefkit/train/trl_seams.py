@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import Sampler
 from trl.trainer import grpo_trainer
 from trl.trainer import utils as trl_utils
+from trl.trainer.utils import RepeatSampler
 from trl.trainer.dpo_trainer import DPOTrainer
 from trl.trainer.grpo_trainer import GRPOTrainer
 
@@ -74,6 +75,14 @@ class PairTrainer(DPOTrainer):
         return BlockSampler(self._groups, self._block, self.args.seed)
 
 
+class PromptSampler(RepeatSampler):
+    """TRL's sampler of prompts, with an order that seed and epoch alone decide: a resumed run goes on with the prompts of an undisturbed
+    one. TRL's own begins again with the order of its first epoch."""
+
+    def set_epoch(self, epoch: int) -> None:
+        self.generator.manual_seed(self.seed + epoch)
+
+
 class GroupTrainer(GRPOTrainer):
     """GRPOTrainer that samples with `sampler` and keeps the answers of a prompt in one micro-batch, where they share its computation."""
 
@@ -83,6 +92,11 @@ class GroupTrainer(GRPOTrainer):
     def __init__(self, *args, sampler: Callable[[list[list[int]], int], tuple[list[list[int]], list[list[float]]]], **kwargs):
         self._sampler = sampler
         super().__init__(*args, **kwargs)
+
+    def _get_train_sampler(self, dataset=None) -> Sampler[int]:
+        stock = super()._get_train_sampler(dataset)
+        names = ("data_source", "mini_repeat_count", "batch_size", "repeat_count", "shuffle", "seed")
+        return PromptSampler(**{name: getattr(stock, name) for name in names})
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
         return self._sampler(prompt_ids, num_generations)

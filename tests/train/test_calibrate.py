@@ -52,6 +52,15 @@ def even(ids: list[int]) -> float:
 
 
 @pytest.fixture
+def one_side(tiny_folder: Path) -> Callable[[list[int]], float]:
+    """Right is what begins with a token on one side of a plane through the embeddings: half of all answers, and easy to learn."""
+    from safetensors.torch import load_file
+
+    embeddings = load_file(tiny_folder / "model.safetensors")["model.embed_tokens.weight"]
+    return lambda ids: float(embeddings[ids[0]][:8].sum() > 0)
+
+
+@pytest.fixture
 def prompts() -> list[dict[str, Any]]:
     return [
         {"name": f"q{number}", "messages": [{"role": "user", "content": text}], "golds": ["SELECT 1"], "databases": []}
@@ -78,9 +87,9 @@ def run(
     return run
 
 
-def test_it_starts_at_its_reference_and_moves_towards_the_reward(run: Run, reports: Reports, tmp_path: Path) -> None:
+def test_it_starts_at_its_reference_and_moves_towards_the_reward(run: Run, reports: Reports, one_side: Callable, tmp_path: Path) -> None:
     report = reports()
-    figures = run(report=report, steps=16, prompts=4, k=8, learning_rate=2e-2, beta=0.01, save_every=8)
+    figures = run(report=report, judge=one_side, steps=16, prompts=4, k=8, learning_rate=2e-2, beta=0.01, save_every=8)
     assert figures["start_difference"] < 1e-5
     assert report.values("kl")[0] == pytest.approx(0, abs=1e-6)
     assert report.values("kl")[-1] > 1e-3

@@ -39,6 +39,10 @@ def test_methods_that_are_overridden_have_the_signatures_they_are_overridden_wit
         "self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images",
     ]  # fmt: skip
     assert parameters(GRPOTrainer._prepare_inputs) == ["self", "generation_batch"]
+    assert parameters(GRPOTrainer._get_train_sampler) == ["self", "dataset"]
+    assert parameters(RepeatSampler.__init__) == [
+        "self", "data_source", "mini_repeat_count", "batch_size", "repeat_count", "shuffle", "seed",
+    ]  # fmt: skip
 
 
 def test_losses_go_through_the_fused_head_and_the_backbone() -> None:
@@ -166,6 +170,28 @@ def test_the_epoch_reaches_the_sampler_through_accelerate(processes: int) -> Non
         seen.append(epochs)
     for epoch in (0, 1):
         assert sorted(index for epochs in seen for batch in epochs[epoch] for index in batch) == list(range(16))
+
+
+def test_prompts_come_in_an_order_that_seed_and_epoch_decide() -> None:
+    """TRL's own sampler begins a resumed run with the order of the first epoch."""
+    from trl.trainer.utils import RepeatSampler
+
+    from prefkit.train.trl_seams import PromptSampler
+
+    arguments = {"mini_repeat_count": 2, "batch_size": 2, "repeat_count": 1, "shuffle": True, "seed": 3}
+    sampler = PromptSampler(range(6), **arguments)
+    first = list(sampler)
+    assert first == list(RepeatSampler(range(6), **arguments))
+    assert sorted(first) == sorted([*range(6)] * 2)
+    orders = []
+    for epoch in (0, 1, 2):
+        sampler.set_epoch(epoch)
+        orders.append(list(sampler))
+    assert orders[0] == first
+    assert orders[0] != orders[1] != orders[2]
+    resumed = PromptSampler(range(6), **arguments)
+    resumed.set_epoch(2)
+    assert list(resumed) == orders[2]
 
 
 def test_permuting_moves_whole_groups_and_all_columns_alike() -> None:

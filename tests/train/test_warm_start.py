@@ -37,7 +37,7 @@ def pairs(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> Path:
     for number, question in enumerate(QUESTIONS):
         messages = [{"role": "system", "content": "Answer."}, {"role": "user", "content": question}]
         sides = [[*tokenizer.encode(ANSWERS[(number + shift) % 4]), tokenizer.eos_token_id] for shift in (0, 1)]
-        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
+        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
         database = "ab"[number % 2]
         rows.append({"id": str(number), "prompt_ids": prompt, "chosen_ids": sides[0], "rejected_ids": sides[1], "database": database})
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "pairs.parquet")
