@@ -88,7 +88,10 @@ def quiet() -> None:
 
 
 def questions(count: int, databases: int = 4) -> list[dict[str, Any]]:
-    """`count` training questions of the shipped dataset over some databases, questions on one database together: messages, gold, database."""
+    """`count` training questions of the shipped dataset over some databases: messages, gold, database.
+
+    Questions on one database stand together.
+    """
     from prefkit.resources import cache_dir, dataset_path
     from prefkit.tasks.sql import SqlTask
 

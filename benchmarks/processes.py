@@ -50,7 +50,8 @@ def pool(processes: int, threads: int) -> Iterator[list[subprocess.Popen[str]]]:
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     command = [sys.executable, __file__, "--worker", str(threads)]
     started = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, bufsize=1) for _ in range(processes)
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, bufsize=1)
+        for _ in range(processes)
     ]
     try:
         for process in started:
@@ -98,6 +99,7 @@ def work(threads: int) -> None:
     os.dup2(2, 1)
     quiet()
     import torch
+
     from prefkit.models.generate import sample, stream_seed
     from prefkit.models.load import LoraSpec, ModelSpec, end_ids, load_base, new_adapter
     from prefkit.resources import cache_dir

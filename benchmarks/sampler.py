@@ -23,6 +23,7 @@ def main() -> None:
         given.rounds, given.prompts, given.databases, given.k, given.tokens = 1, 4, 1, 4, 16
     quiet()
     import torch
+
     from prefkit.models.load import ModelSpec, end_ids, load_base
     from prefkit.resources import cache_dir
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +34,22 @@ def main() -> None:
             for case in list(cases.values())[1:]:
                 case()  # warm: the stock step is long enough to need none
         figures = in_turns(cases, given.rounds, "pairs")
-    settings = {"pairs": given.pairs, "databases": given.databases, "mean tokens of a row": length, "threads": given.threads, "rounds": given.rounds}
+    settings = {"pairs": given.pairs, "databases": given.databases, "mean tokens of a row": length}
+    settings |= {"threads": given.threads, "rounds": given.rounds}
     finish("DPO step", settings, figures, given.json)
 
 
 def pairs(count: int, databases: int) -> tuple[list[dict[str, Any]], int]:
     """Token ids of pairs, a question's gold over its neighbour's, and the mean length of their rows."""
+    from transformers import AutoTokenizer
+
     from prefkit.models.load import ModelSpec, resolve
     from prefkit.resources import cache_dir
-    from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(resolve(ModelSpec(cache=str(cache_dir()))))
     asked = questions(count + 1, databases)
     rows = []
-    for one, neighbour in zip(asked, asked[1:], strict=False):
+    for one, neighbour in pairwise(asked):
         prompt = tokenizer.apply_chat_template(one["messages"], add_generation_prompt=True)["input_ids"]
         sides = [tokenizer(text)["input_ids"] + [tokenizer.eos_token_id] for text in (one["gold"], neighbour["gold"])]
         rows.append({"prompt_ids": prompt, "chosen_ids": sides[0], "rejected_ids": sides[1], "database": one["database"]})
@@ -56,6 +59,9 @@ def pairs(count: int, databases: int) -> tuple[list[dict[str, Any]], int]:
 
 def step(rows: list[dict[str, Any]], level: int, folder: Path) -> Callable[[], float]:
     """A step with the first `level` ways to do less, on a model of its own."""
+    from trl.trainer import utils
+    from trl.trainer.dpo_config import DPOConfig
+
     from datasets import Dataset
     from prefkit.models.load import LoraSpec, ModelSpec, compute_dtype, load_base, new_adapter
     from prefkit.resources import cache_dir
@@ -63,13 +69,13 @@ def step(rows: list[dict[str, Any]], level: int, folder: Path) -> Callable[[], f
     from prefkit.train.shared_prefix import share_prefixes
     from prefkit.train.training import training_arguments
     from prefkit.train.trl_seams import PairTrainer
-    from trl import DPOConfig
-    from trl.trainer import utils
 
     spec = ModelSpec(cache=str(cache_dir()))
     base, tokenizer = load_base(spec)
     if level >= 2:
         share_prefixes(base)
+    else:
+        base.set_attn_implementation("sdpa")  # what transformers takes by itself
     policy = new_adapter(base, LoraSpec(), seed=0)
     if level >= 3:
         speed_up_lora(policy)
@@ -79,11 +85,14 @@ def step(rows: list[dict[str, Any]], level: int, folder: Path) -> Callable[[], f
         per_device_train_batch_size=len(rows), loss_type=["sigmoid", "sft"], loss_weights=[0.15, 1.0], max_length=None,
     )  # fmt: skip
     groups = [row["database"] for row in rows]
-    trainer = PairTrainer(model=policy, args=config, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, groups=groups, block=1)
+    trainer = PairTrainer(
+        model=policy, args=config, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, groups=groups, block=1
+    )
     batch = trainer._prepare_inputs(trainer.data_collator(rows))
+    module: Any = utils
 
     def once() -> float:
-        utils._use_triton = (lambda _device: True) if level >= 1 else (lambda _device: False)
+        module._use_triton = (lambda _device: True) if level >= 1 else (lambda _device: False)
         with trainer.compute_loss_context_manager():
             loss = trainer.compute_loss(trainer.model, dict(batch))
         loss.backward()

@@ -215,7 +215,7 @@ def still(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFol
     """A run with a learning rate of 0 everywhere, in one process, on a random model."""
     overrides = [
         "warm_start.rounds.0.learning_rate=0", "warm_start.rounds.1.learning_rate=0", "calibrate.learning_rate=0",
-        "rollouts.max_new_tokens=8", "model.dtype=float32", "track.wandb=off", "limits.readiness=1", "limits.references=4",
+        "rollouts.max_new_tokens=8", "model.dtype=float32", "track.wandb=off", "limits.readiness=1", "limits.references=24",
         "limits.own=4", "calibrate.steps=1",
     ]  # fmt: skip
     settings = recipe.load("sql-gen", profile="smoke", overrides=overrides, model=str(tiny_folder))

@@ -99,14 +99,14 @@ def choose_database(task: SqlTask, question: str, wanted: str | None) -> tuple[s
             f"this run has several databases, and the question does not tell which; name one with --database: {', '.join(names)}."
         )
     best = max(scores, key=lambda name: scores[name])
-    shared = sorted(word for word in weights if word in known[best])
+    shared = sorted(asked[word] for word in weights if word in known[best])
     return best, f"chosen because its schema has: {', '.join(shared)}; --database names another"
 
 
-def stems(text: str) -> set[str]:
-    """The words of a text or of the names in a schema, without endings of the plural, and without those that tell nothing."""
+def stems(text: str) -> dict[str, str]:
+    """The words of a text or of the names in a schema that tell something: without the ending of the plural -> as written."""
     words = _WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower())
-    return {_singular(word) for word in words if len(word) > 2 and word not in _TELLING_NOTHING}
+    return {_singular(word): word for word in words if len(word) > 2 and word not in _TELLING_NOTHING}
 
 
 def _singular(word: str) -> str:
@@ -114,7 +114,7 @@ def _singular(word: str) -> str:
         return word[:-3] + "y"
     if re.search(r"(?:ss|x|ch|sh)es$", word):
         return word[:-2]
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us")) else word
 
 
 def answer(source: RunFolder, chosen: Recipe, task: SqlTask, database: str, question: str, adapter: Path) -> dict[str, Reply]:

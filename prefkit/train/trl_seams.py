@@ -13,9 +13,9 @@ import torch
 from torch.utils.data import Sampler
 from trl.trainer import grpo_trainer
 from trl.trainer import utils as trl_utils
-from trl.trainer.utils import RepeatSampler
 from trl.trainer.dpo_trainer import DPOTrainer
 from trl.trainer.grpo_trainer import GRPOTrainer
+from trl.trainer.utils import RepeatSampler
 
 
 def score_completions_only() -> None:
@@ -78,6 +78,8 @@ class PairTrainer(DPOTrainer):
 class PromptSampler(RepeatSampler):
     """TRL's sampler of prompts, with an order that seed and epoch alone decide: a resumed run goes on with the prompts of an undisturbed
     one. TRL's own begins again with the order of its first epoch."""
+
+    seed: int  # the configuration's, which has one
 
     def set_epoch(self, epoch: int) -> None:
         self.generator.manual_seed(self.seed + epoch)

@@ -37,9 +37,9 @@ def task(tmp_path: Path) -> SqlTask:
 @pytest.mark.parametrize(
     ("question", "database", "words"),
     [
-        ("How many order lines cost more than 10?", "shop", "line, order"),
-        ("Which visits were cancelled?", "clinic", "cancelled, visit"),
-        ("How many PATIENTS live in each city?", "clinic", "city, patient"),
+        ("How many order lines cost more than 10?", "shop", "lines, order"),
+        ("Which visits were cancelled?", "clinic", "cancelled, visits"),
+        ("How many PATIENTS live in each city?", "clinic", "city, patients"),
         ("What does each customer pay?", "shop", "customer"),
     ],
 )

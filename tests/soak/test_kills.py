@@ -88,9 +88,11 @@ def compare(whole: RunFolder, resumed: RunFolder, what: str) -> None:
     """The same pairs, adapters, answers and stages."""
     from safetensors.numpy import load_file
 
-    files = {name: sorted(path.relative_to(run.path).as_posix() for path in run.path.rglob("*") if wanted(path)) for name, run in (("whole", whole), ("resumed", resumed))}
-    assert files["resumed"] == files["whole"], what
-    for rel in files["whole"]:
+    files, found = (
+        sorted(path.relative_to(run.path).as_posix() for path in run.path.rglob("*") if wanted(path)) for run in (whole, resumed)
+    )
+    assert found == files, what
+    for rel in files:
         if rel.endswith(".safetensors"):
             first, second = load_file(whole.file(rel)), load_file(resumed.file(rel))
             assert first.keys() == second.keys()

@@ -89,13 +89,12 @@ def run(
 
 def test_it_starts_at_its_reference_and_moves_towards_the_reward(run: Run, reports: Reports, one_side: Callable, tmp_path: Path) -> None:
     report = reports()
-    figures = run(report=report, judge=one_side, steps=16, prompts=4, k=8, learning_rate=2e-2, beta=0.01, save_every=8)
+    figures = run(report=report, judge=one_side, steps=16, prompts=4, k=16, learning_rate=3e-2, beta=0.01, save_every=8, max_new_tokens=1)
     assert figures["start_difference"] < 1e-5
     assert report.values("kl")[0] == pytest.approx(0, abs=1e-6)
     assert report.values("kl")[-1] > 1e-3
     rewards = report.values("reward")
-    assert sum(rewards[:3]) / 3 < 0.75
-    assert sum(rewards[-3:]) / 3 > 0.85
+    assert sum(rewards[-4:]) / 4 > sum(rewards[:4]) / 4 + 0.2
     assert (figures["steps"], figures["reward_last"]) == (16, pytest.approx(rewards[-1]))
     assert figures["changed_share"] > 0.95
     assert figures["groups_with_signal"] > 0.2

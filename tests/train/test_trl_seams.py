@@ -31,6 +31,7 @@ def test_methods_that_are_overridden_have_the_signatures_they_are_overridden_wit
     from transformers import Trainer
     from trl.trainer.dpo_trainer import DPOTrainer
     from trl.trainer.grpo_trainer import GRPOTrainer
+    from trl.trainer.utils import RepeatSampler
 
     assert parameters(DPOTrainer._prepare_dataset) == ["self", "dataset", "processing_class", "args", "dataset_name"]
     assert DPOTrainer._get_train_sampler is Trainer._get_train_sampler
