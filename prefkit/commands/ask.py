@@ -146,7 +146,7 @@ def answer(source: RunFolder, chosen: Recipe, task: SqlTask, database: str, ques
             for folder in (None, str(adapter.resolve()))
         ]
         for number, result in progress.track(pool.map("answer", batches), "answers", len(batches)):
-            completions[number] = result[0]["answers"][0]["completion"]  # type: ignore[index]
+            completions[number] = result[0]["answers"][0]["completion"]
         replies = {}
         for number, side in enumerate(SIDES):
             sql = extract_sql(completions[number])

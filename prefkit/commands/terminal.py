@@ -29,10 +29,10 @@ def cell(value: object) -> str:
 
 
 def console(stream: TextIO | None = None) -> Any:
-    """A rich console that shows text as it is: no markup, no highlighting."""
+    """A rich console that shows text as it is, in a notebook too: no markup, no highlighting, no HTML."""
     from rich.console import Console
 
-    return Console(file=stream or sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    return Console(file=stream or sys.stdout, force_jupyter=False, markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Any:
