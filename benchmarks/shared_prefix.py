@@ -1,6 +1,6 @@
 """One DPO step (loss and gradients of pairs, policy and reference) through TRL: stock, and with each of prefkit's ways to do less.
 
-    python benchmarks/shared_prefix.py [--quick] [--json FILE]
+python benchmarks/shared_prefix.py [--quick] [--json FILE]
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from prefkit.verify.scheduler import Scheduler
 class Stage:
     """One step: its name, what it does, the stages whose files it reads, the settings that change its result, and the files it leaves.
 
-    `minutes` is the share of a whole run that it takes on two cores, for the plan.
+    `share` is the part of a whole run that it takes on two cores, for the plan.
     """
 
     name: str

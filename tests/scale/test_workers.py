@@ -18,7 +18,7 @@ from prefkit.errors import GuardError, ModelError, RunError
 from prefkit.scale.workers import Workers, plan_processes
 
 # Python runs this file first in each worker: the job "answer" does what its arguments say, "warm_start" reports like a training.
-STAND_INS = '''
+STAND_INS = """
 import os, sys, time, types
 
 def answer(value=None, sleep=0.0, do=""):
@@ -56,7 +56,7 @@ for name, values in {"prefkit.models.rollout_job": {"answer": answer}, "prefkit.
     module = types.ModuleType(name)
     vars(module).update(values)
     sys.modules[name] = module
-'''
+"""
 
 
 @pytest.fixture
