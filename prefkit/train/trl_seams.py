@@ -104,26 +104,26 @@ class GroupTrainer(GRPOTrainer):
         return self._sampler(prompt_ids, num_generations)
 
     def _prepare_inputs(self, generation_batch):
-        with _shuffling_whole_groups(self.num_generations):
+        with _shuffling_whole_groups(self.num_generations, self.args.seed + self.state.global_step):
             return super()._prepare_inputs(generation_batch)
 
 
 @contextmanager
-def _shuffling_whole_groups(size: int) -> Iterator[None]:
-    """TRL shuffles single answers between micro-batches; here whole groups are moved."""
+def _shuffling_whole_groups(size: int, seed: int) -> Iterator[None]:
+    """TRL shuffles single answers between micro-batches; here whole groups are moved, in an order that a resumed run finds again."""
     module: Any = grpo_trainer
     original = module.shuffle_sequence_dict
-    module.shuffle_sequence_dict = lambda batch: permute_groups(batch, size)
+    module.shuffle_sequence_dict = lambda batch: permute_groups(batch, size, seed)
     try:
         yield
     finally:
         module.shuffle_sequence_dict = original
 
 
-def permute_groups(batch: dict, size: int) -> dict:
-    """Permute the rows of every tensor of `batch` by whole groups of `size` rows."""
+def permute_groups(batch: dict, size: int, seed: int) -> dict:
+    """Permute the rows of every tensor of `batch` by whole groups of `size` rows, in the order that `seed` draws."""
     rows = next(len(value) for value in batch.values() if isinstance(value, torch.Tensor) and value.dim() > 0)
-    order = torch.randperm(rows // size)
+    order = torch.randperm(rows // size, generator=torch.Generator().manual_seed(seed))
     index = (order[:, None] * size + torch.arange(size)[None]).flatten()
     return {
         key: value[index.to(value.device)] if isinstance(value, torch.Tensor) and value.dim() > 0 else value for key, value in batch.items()

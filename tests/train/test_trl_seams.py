@@ -202,8 +202,7 @@ def test_permuting_moves_whole_groups_and_all_columns_alike() -> None:
 
     rows = torch.arange(12)
     batch = {"ids": torch.stack([rows, rows + 100], 1), "advantages": rows.float(), "count": torch.tensor(5.0), "none": None, "number": 7}
-    torch.manual_seed(0)
-    moved = permute_groups(batch, 4)
+    moved = permute_groups(batch, 4, seed=0)
     order = moved["advantages"].long()
     assert order.tolist() != rows.tolist()
     assert sorted(order.tolist()) == rows.tolist()
@@ -211,6 +210,9 @@ def test_permuting_moves_whole_groups_and_all_columns_alike() -> None:
     assert order.view(3, 4)[:, 0].remainder(4).tolist() == [0, 0, 0]
     assert torch.equal(moved["ids"], torch.stack([order, order + 100], 1))
     assert (moved["count"], moved["none"], moved["number"]) == (batch["count"], None, 7)
+    torch.manual_seed(99)
+    assert torch.equal(permute_groups(batch, 4, seed=0)["ids"], moved["ids"]), "nothing but the seed decides"
+    assert len({tuple(permute_groups(batch, 4, seed)["ids"][:, 0].tolist()) for seed in range(20)}) > 3
 
 
 def test_trl_has_its_own_shuffle_back_afterwards() -> None:
@@ -219,7 +221,7 @@ def test_trl_has_its_own_shuffle_back_afterwards() -> None:
     from prefkit.train.trl_seams import _shuffling_whole_groups
 
     stock = vars(grpo_trainer)["shuffle_sequence_dict"]
-    with pytest.raises(RuntimeError, match="stopped"), _shuffling_whole_groups(4):
+    with pytest.raises(RuntimeError, match="stopped"), _shuffling_whole_groups(4, 0):
         assert vars(grpo_trainer)["shuffle_sequence_dict"] is not stock
         raise RuntimeError("stopped")
     assert vars(grpo_trainer)["shuffle_sequence_dict"] is stock
