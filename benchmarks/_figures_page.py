@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prefkit.errors import DataError
-from prefkit.evaluate.words import interval_words, percent, points, policy_words, step_words
+from prefkit.evaluate.words import effect, interval_words, percent, points, policy_words, step_words
 from prefkit.files import write_text
 from prefkit.report.source import stage_words
 from prefkit.report.text import duration, number
@@ -96,6 +96,8 @@ def _held(row: Figures) -> str:
     if row["held"]:
         return "yes"
     apart = abs(row["reached"] - row["bound"])
+    if not apart:
+        return "**no**, it is just the bound"
     by = f"{points(apart, signed=False)} points" if row["unit"] in ("share", "points") else _value(apart, row["unit"])
     return f"**no**, missed by {by}"
 
@@ -165,7 +167,9 @@ def _share(figure: Figures) -> str:
 
 
 def _gain(figure: Figures) -> str:
-    return "–" if figure["mean"] is None else f"{points(figure['mean'])} ({interval_words(figure)})"
+    if figure["mean"] is None:
+        return "–"
+    return "no change" if effect(figure) == "same" else f"{points(figure['mean'])} ({interval_words(figure)})"
 
 
 def _folded(title: str, text: str) -> str:

@@ -74,4 +74,4 @@ def recipe_options(parser: Parser) -> None:
     parser.add_argument(
         "--set", dest="overrides", action="append", default=[], metavar="key=value", help="change a setting, such as limits.test=200"
     )
-    parser.add_argument("--profile", metavar="P", help="cpu, gpu or smoke (every stage once, in about a minute)")
+    parser.add_argument("--profile", metavar="P", help="cpu, gpu or smoke (every stage once, in a few minutes)")

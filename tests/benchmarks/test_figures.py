@@ -157,6 +157,9 @@ def test_no_change_in_calibration_does_not_count_as_a_gain_of_samples(tmp_path: 
     found = {row["aim"]: row for row in measured(run)["aims"]}
     assert found["calibration, sampled answers on test: lower bound"]["held"] is False
     assert found["calibration, first answers on test: lower bound"]["held"] is True
+    text = figures.page(measured(run))
+    assert "| Online calibration | seed 1 | no change | no change |" in text
+    assert "| 0.0 points | **no**, it is just the bound |" in text
 
 
 def test_a_smoke_run_counts_for_its_time_alone(pair: tuple[Path, Path], tmp_path: Path) -> None:
