@@ -55,10 +55,10 @@ class Context:
             return []
         return self.task.subset(self.task.load(split), getattr(self.recipe.limits, split), self.recipe.seed)
 
-    def sampling(self, adapter: str | None, k: int, temperature: float) -> Sampling:
+    def sampling(self, adapter: str | None, k: int, temperature: float, greedy: bool = False) -> Sampling:
         """How a policy is sampled in this recipe."""
         rollouts = self.recipe.rollouts
-        return Sampling(self.model, adapter, k, temperature, rollouts.max_new_tokens, self.recipe.seed, rollouts.branches)
+        return Sampling(self.model, adapter, k, temperature, rollouts.max_new_tokens, self.recipe.seed, rollouts.branches, greedy)
 
     def answer(self, name: str, requests: Sequence[Request], sampling: Sampling, stream: str | None = None) -> tuple[list[Row], list[Row]]:
         """Rollouts and verdicts of `requests` under the name `name`, shown as they come; continued where an earlier try stopped."""

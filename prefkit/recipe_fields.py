@@ -97,7 +97,7 @@ class Round(Group):
     source: Literal["references", "own"] = Field(description="what is put over own wrong answers: the gold, or own right answers")
     k: int = Field(default=8, ge=1, le=256, description="answers sampled for each question before the round")
     sampled: Questions = Field(
-        default=None, ge=1, description="references: questions that the model answers first; the rest meet a neighbour's answer. null: all"
+        default=None, ge=1, description="references: questions that the model answers first; the rest teach by likelihood alone. null: all"
     )
     epochs: int = Field(default=1, ge=1, le=100, description="passes over the pairs")
     learning_rate: LearningRate = 5e-4

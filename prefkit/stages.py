@@ -81,15 +81,11 @@ def make_pairs(context: Context, index: int) -> Row:
     end_id = tokenize([{"messages": [{"role": "user", "content": "?"}], "answers": [""]}])[0]["answer_ids"][0][-1]
     settings = pairs.Settings(recipe.pairs.strategy, recipe.pairs.per_prompt, LONGEST_ROW, end_id, recipe.seed)
 
-    def judge(answers: list[tuple[Example, str]]) -> list[Row]:
-        checks = [context.task.check(example, answer, id=str(number)) for number, (example, answer) in enumerate(answers)]
-        return [verdict.to_dict() for verdict in context.scheduler.verify(checks)]
-
     if turn.source == "references":
-        rows, counts = pairs.reference_pairs(context.task, examples, rollouts, verdicts, settings, judge, tokenize)
+        rows, counts = pairs.reference_pairs(context.task, examples, rollouts, verdicts, settings, tokenize)
     else:
         repaired = context.run.read_rows(f"pairs/corrections-{index}.parquet") if recipe.pairs.corrections else []
-        rows, counts = pairs.own_pairs(examples, rollouts, verdicts, repaired, settings, judge)
+        rows, counts = pairs.own_pairs(examples, rollouts, verdicts, repaired, settings)
     if not rows and index == 0:
         raise DataError(
             f"no pair could be made in round 0: {counts}. The model answers nothing right here: begin with a round on references, or "
@@ -121,23 +117,12 @@ def train_warm_start(context: Context, index: int) -> Row:
     )
 
 
-def _validate(context: Context, candidates: dict[str, str | None]) -> tuple[str, Row]:
-    """The best candidate on validation, by the recipe's metric; the earlier one where two are equal."""
-    metric, k = context.recipe.select.metric, context.recipe.evaluate.k
-    examples = context.held_out("validation")
+def _validate(context: Context, candidates: dict[str, str | None], known: dict[str, Row]) -> tuple[str, Row]:
+    """The best candidate on validation, by the recipe's metric; the earlier one where two are equal. `known`: scores from before."""
+    metric, examples = context.recipe.select.metric, context.held_out("validation")
     scores: dict[str, Row] = {}
     for number, (name, adapter) in enumerate(candidates.items()):
-        score: Row = {}
-        for kind, samples, temperature in (("greedy", 1, 0.0), ("samples", k, 1.0)):
-            if metric in (kind, "both"):
-                rows, verdicts = context.answer(
-                    f"{context.stage}/{name}/{kind}",
-                    first_turn(context.task, examples),
-                    context.sampling(adapter, samples, temperature),
-                    stream=f"validation/{kind}",
-                )
-                score[kind] = sum(verdict["score"] or 0 for verdict in verdicts) / max(len(rows), 1)
-        score["value"] = sum(score.values()) / max(len(score), 1)
+        score = known.get(name) or _score(context, name, adapter, examples)
         scores[name] = score
         context.run.log_metrics(
             context.stage, number, **{f"validation_{kind}": score[kind] for kind in ("greedy", "samples") if kind in score}
@@ -153,6 +138,18 @@ def _validate(context: Context, candidates: dict[str, str | None]) -> tuple[str,
     }
 
 
+def _score(context: Context, name: str, adapter: str | None, examples: Sequence[Example]) -> Row:
+    """The share of right answers by measure, and under `value` the mean of the measures that decide."""
+    metric = context.recipe.select.metric
+    sampling = context.sampling(adapter, 0 if metric == "greedy" else context.recipe.evaluate.k, 1.0, greedy=metric != "samples")
+    answers = context.answer(f"{context.stage}/{name}", first_turn(context.task, examples), sampling, stream="validation")
+    by_measure: dict[str, list[float]] = {}
+    for row, verdict in zip(*answers, strict=True):
+        by_measure.setdefault("samples" if row["temperature"] else "greedy", []).append(verdict["score"] or 0)
+    score: Row = {measure: sum(values) / len(values) for measure, values in by_measure.items()}
+    return {**score, "value": sum(score.values()) / max(len(score), 1)}
+
+
 def _adapter_in(context: Context, folder: str) -> str:
     return str(context.run.file(folder))
 
@@ -160,7 +157,7 @@ def _adapter_in(context: Context, folder: str) -> str:
 def select_warm(context: Context) -> Row:
     """The round that calibration starts from, chosen on validation."""
     folders = {f"round-{index}": f"warm_start/round-{index}/adapter" for index in range(len(context.recipe.warm_start.rounds))}
-    chosen, result = _validate(context, {name: _adapter_in(context, folder) for name, folder in folders.items()})
+    chosen, result = _validate(context, {name: _adapter_in(context, folder) for name, folder in folders.items()}, {})
     result["adapter"] = folders[chosen]
     context.run.write_json("select-warm.json", result)
     return result
@@ -223,10 +220,10 @@ def train_calibrate(context: Context) -> Row:
 
 def select_final(context: Context) -> Row:
     """The warm start, a checkpoint of calibration, or its end: chosen on validation."""
-    start = context.run.read_json("select-warm.json")["adapter"]
-    folders = {"warm_start": start}
-    folders.update(_checkpoints(context))
-    chosen, result = _validate(context, {name: _adapter_in(context, folder) for name, folder in folders.items()})
+    warm = context.run.read_json("select-warm.json")
+    folders = {"warm_start": warm["adapter"], **_checkpoints(context)}
+    known = {"warm_start": warm["scores"][warm["chosen"]]}
+    chosen, result = _validate(context, {name: _adapter_in(context, folder) for name, folder in folders.items()}, known)
     with context.run.new_folder("adapter") as target:
         source = context.run.file(folders[chosen])
         for name in ("adapter_config.json", "adapter_model.safetensors"):
@@ -272,15 +269,9 @@ def measure(context: Context, adapters: dict[str, str | None], examples: Sequenc
     asked: dict[str | None, list[Row]] = {}
     for policy, adapter in adapters.items():
         if adapter not in asked:
-            asked[adapter] = []
-            for kind, k, temperature in (("greedy", 1, 0.0), ("sample", settings.k, settings.temperature)):
-                found = context.answer(
-                    f"{context.stage}/{policy}/{kind}",
-                    first_turn(context.task, examples),
-                    context.sampling(adapter, k, temperature),
-                    stream=f"evaluation/{kind}",
-                )
-                asked[adapter] += [_answer_row(kind, *pair) for pair in zip(*found, strict=True)]
+            sampling = context.sampling(adapter, settings.k, settings.temperature, greedy=True)
+            found = context.answer(f"{context.stage}/{policy}", first_turn(context.task, examples), sampling, stream="evaluation")
+            asked[adapter] = [_answer_row(*pair) for pair in zip(*found, strict=True)]
         rows += [{"policy": policy, **row} for row in asked[adapter]]
     by_id = {example.id: example for example in examples}
     for row in rows:
@@ -288,13 +279,13 @@ def measure(context: Context, adapters: dict[str, str | None], examples: Sequenc
     return rows
 
 
-def _answer_row(kind: str, row: Row, verdict: Row) -> Row:
+def _answer_row(row: Row, verdict: Row) -> Row:
     from prefkit.verify.extract import extract_sql
 
     shared = ("split", "example_id", "database", "level", "k", "completion")
     return {
         **{name: row[name] for name in shared},
-        "kind": kind,
+        "kind": "sample" if row["temperature"] else "greedy",
         "sql": extract_sql(row["completion"]),
         "tokens": len(row["completion_ids"]),
         "ended": row["ended"],

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from prefkit import pipeline, recipe
-from prefkit.context import load_task, task_identity
+from prefkit.context import Context, load_task, task_identity
 from prefkit.progress import quiet
 from prefkit.recipe import Recipe
 from prefkit.runfolder import RunFolder, hash_value
@@ -41,10 +41,23 @@ def smoke() -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def run(smoke: Recipe, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def asked() -> list[str]:
+    """Under which names `run` asked a policy, in order."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def run(smoke: Recipe, asked: list[str], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """The run folder of the smoke profile, made once for this file."""
     folder = tmp_path_factory.mktemp("runs") / "smoke"
-    with quiet() as progress:
+    answer = Context.answer
+
+    def noted(self: Context, name: str, *rest: Any, **more: Any) -> Any:
+        asked.append(name)
+        return answer(self, name, *rest, **more)
+
+    with quiet() as progress, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Context, "answer", noted)
         return pipeline.run(smoke, folder, progress)
 
 
@@ -100,10 +113,14 @@ def test_pairs_name_what_they_came_from(run: RunFolder) -> None:
     for row in first + run.read_rows("pairs/round-1.parquet"):
         for side in ("chosen", "rejected"):
             name = row[f"{side}_rollout"]
-            if name is not None and row["rejected_from"] == "model":
+            if name is not None:
                 assert rollouts[name]["example_id"] == row["example_id"]
                 assert row[f"{side}_verdict"] == keys[name]
         assert row["chosen"] != row["rejected"] and row["chosen_ids"] != row["rejected_ids"]
+        parts = ("rejected", "rejected_ids", "rejected_rollout", "rejected_verdict", "rejected_status")
+        assert len({row[part] is None for part in parts}) == 1, "a whole rejected side or none"
+    figures = run.manifest["stages"]["pairs-0"]["figures"]
+    assert (figures["rows"], figures["pairs"]) == (len(first), sum(row["rejected"] is not None for row in first))
     assert {row["source"] for row in first} == {"reference"}
     assert "reference" not in {row["source"] for row in run.read_rows("pairs/round-1.parquet")}
 
@@ -119,6 +136,17 @@ def test_training_changed_the_adapter_and_left_its_curve(run: RunFolder, smoke: 
     steps = [row for row in run.read_metrics("calibrate") if "reward" in row]
     assert [row["step"] for row in steps] == list(range(1, smoke.calibrate.steps + 1))
     assert steps[0]["kl"] == pytest.approx(0, abs=1e-3)
+
+
+def test_selection_and_evaluation_ask_each_adapter_once(run: RunFolder, asked: list[str], smoke: Recipe) -> None:
+    warm, final = run.read_json("select-warm.json"), run.read_json("select-final.json")
+    assert final["scores"]["warm_start"] == warm["scores"][warm["chosen"]], "known from the first selection"
+    steps = [f"step-{step}" for step in range(1, smoke.calibrate.steps + 1)]
+    assert list(final["scores"]) == ["warm_start", *steps]
+    expected = ["select-warm/round-0", "select-warm/round-1", *(f"select-final/{step}" for step in steps)]
+    assert [name for name in asked if name.startswith("select")] == expected
+    adapters = {"warm_start/round-0/adapter", warm["adapter"], final["kept"]}
+    assert len([name for name in asked if name.startswith("evaluate/")]) == 1 + len(adapters)
 
 
 def test_the_evaluation_is_of_every_policy_on_every_question(run: RunFolder, smoke: Recipe) -> None:

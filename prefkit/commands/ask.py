@@ -138,8 +138,9 @@ def answer(source: RunFolder, chosen: Recipe, task: SqlTask, database: str, ques
                 "model": context.model,
                 "adapter": folder,
                 "prompts": [prompt],
-                "k": 1,
-                "temperature": 0.0,
+                "k": 0,
+                "greedy": True,
+                "temperature": 1.0,
                 "max_new_tokens": chosen.rollouts.max_new_tokens,
                 "seed": chosen.seed,
             }

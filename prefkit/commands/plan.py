@@ -98,7 +98,7 @@ def work_of(name: str, context: Context) -> Work:
         answers = settings.steps * settings.prompts * settings.k
         return Work(len(context.parts.calibrate), answers, steps=settings.steps, most=("questions",))
     if name == "select-final":
-        return Work(validation, validation * both * (1 + _candidates(recipe)))
+        return Work(validation, validation * both * _candidates(recipe))
     if name == "evaluate":
         questions = sum(len(context.held_out(split)) for split in ("test", "unseen"))
         return Work(questions, questions * len(POLICIES) * (1 + recipe.evaluate.k))

@@ -6,15 +6,15 @@
 | reference       | the gold, in rounds that train on references                             | reference  |
 | right repair    | the model's second turn after feedback                                   | correction |
 
-The rejected answer is one of the model's own wrong ones. Where there is none (every own answer is right, or none holds a query), it is the
-right answer to another question on the same database, executed and found wrong for this one (rejected_from = "neighbour"): the prompt stays
-in the training, as solved prompts must, or they are forgotten.
+The rejected answer is one of the model's own wrong ones. Where there is none (every own answer is right, none holds a query, or the model
+was not asked), the row has no rejected side and teaches by likelihood alone: the prompt stays in the training, as solved prompts must, or
+they are forgotten.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,8 +38,6 @@ class Settings:
     seed: int
 
 
-Judge = Callable[[list[tuple[Example, str]]], list[Row]]
-"""Verdict rows for (example, answer) pairs."""
 Tokenize = Callable[[list[Row]], list[Row]]
 """{"messages", "answers"} -> {"prompt_ids", "answer_ids"}: token ids, each answer with its end token."""
 
@@ -50,68 +48,36 @@ def reference_pairs(
     rollouts: Sequence[Row],
     verdicts: Sequence[Row],
     settings: Settings,
-    judge: Judge,
     tokenize: Tokenize,
 ) -> tuple[list[Row], Row]:
     """The reference of each question over the model's own wrong answer to it. Returns rows and counts.
 
     A base model wraps its query in prose that often does not end in time. The rejected side is the query itself, as the verifier took it
-    out of the answer: the contrast is between queries, not between manners of speech. Where there is none (or the model was not asked), the
-    reference of a neighbour question stands in, executed and found wrong for this one, so that no reference is lost to the training.
+    out of the answer: the contrast is between queries, not between manners of speech.
     """
-    groups, counts = grouped(rollouts, verdicts), Counter()
-    wanted: list[Row] = []
-    alone: list[Example] = []
-    for example in examples:
-        group = groups.get(example.id, [])
-        wrong = [(row, verdict, extract_sql(row["completion"])) for row, verdict in group if verdict["score"] == 0]
-        found = next((one for one in wrong if one[2]), None)
-        if found is None:
-            alone.append(example)
-            continue
-        row, verdict, query = found
-        wanted.append({"example": example, "rejected": query, "rollout": row["id"], "verdict": verdict, "from": "model"})
-    wanted += _neighbours(alone, examples, settings, judge, counts)
-    messages = {one["example"].id: task.prompt(one["example"]) for one in wanted}
-    tokens = tokenize([{"messages": messages[one["example"].id], "answers": [one["example"].golds[0], one["rejected"]]} for one in wanted])
+    groups = grouped(rollouts, verdicts)
+    messages = [task.prompt(example) for example in examples]
+    mistakes = [_mistake(groups.get(example.id, [])) for example in examples]
+    answers = [[example.golds[0], *(mistake[1:] if mistake else ())] for example, mistake in zip(examples, mistakes, strict=True)]
+    tokens = tokenize([{"messages": asked, "answers": texts} for asked, texts in zip(messages, answers, strict=True)])
     rows = []
-    for one, ids in zip(wanted, tokens, strict=True):
-        example = one["example"]
+    for example, asked, mistake, ids in zip(examples, messages, mistakes, tokens, strict=True):
         chosen = _Side(example.golds[0], ids["answer_ids"][0])
         chosen.source = "reference"
-        rejected = _Side(one["rejected"], ids["answer_ids"][1], one["rollout"], one["verdict"])
-        rows.append(_pair(example, messages[example.id], ids["prompt_ids"], chosen, rejected, rejected_from=one["from"]))
-    return _checked(rows, settings, counts)
+        rejected = None
+        if mistake:
+            (row, verdict), query = mistake
+            rejected = _Side(query, ids["answer_ids"][1], row["id"], verdict)
+        rows.append(_pair(example, asked, ids["prompt_ids"], chosen, rejected))
+    return _checked(rows, settings, Counter())
 
 
-def _likest(texts: Sequence[str], text: str) -> str:
-    """The text that shares the longest beginning with `text`, then the nearest: a shared beginning is computed once."""
-    from rapidfuzz.distance import Levenshtein
-
-    def shared(other: str) -> int:
-        return next((i for i, (a, b) in enumerate(zip(other, text, strict=False)) if a != b), min(len(other), len(text)))
-
-    return min(sorted(texts), key=lambda other: (-shared(other), Levenshtein.distance(other, text)))
-
-
-def _neighbours(alone: list[Example], examples: Sequence[Example], settings: Settings, judge: Judge, counts: Counter) -> list[Row]:
-    """For each question of `alone` the most similar reference on its database that is wrong for it."""
-    tried = []
-    for example in alone:
-        others = {other.golds[0] for other in examples if other.database == example.database and other.id != example.id} - set(
-            example.golds
-        )
-        if not others:
-            counts["dropped_no_answer"] += 1
-            continue
-        tried.append((example, _likest(list(others), example.golds[0])))
-    rows = []
-    for (example, text), verdict in zip(tried, judge(tried), strict=True):
-        if verdict["score"] == 0:
-            rows.append({"example": example, "rejected": text, "rollout": None, "verdict": verdict, "from": "neighbour"})
-        else:
-            counts["dropped_neighbour_right"] += 1
-    return rows
+def _mistake(group: Sequence[tuple[Row, Row]]) -> tuple[tuple[Row, Row], str] | None:
+    """The first wrong answer that holds a query, and the query."""
+    for row, verdict in group:
+        if verdict["score"] == 0 and (query := extract_sql(row["completion"])):
+            return (row, verdict), query
+    return None
 
 
 def own_pairs(
@@ -120,25 +86,23 @@ def own_pairs(
     verdicts: Sequence[Row],
     corrections: Sequence[Row],
     settings: Settings,
-    judge: Judge,
 ) -> tuple[list[Row], Row]:
     """Own right answers over own wrong ones; no gold is ever part of a row. `corrections` are rows of `correction_pairs`."""
-    groups, counts = grouped(rollouts, verdicts), Counter()
+    groups, counts = grouped(rollouts, verdicts), Counter(prompts_all_right=0)
     rows: list[Row] = []
-    solved: list[tuple[Example, list[_Side]]] = []
     for example in examples:
         group = groups[example.id]
         right, wrong = (_unique(group, score) for score in (1, 0))
+        sides: list[tuple[_Side, _Side | None]] = []
         if right and wrong:
-            for chosen, rejected in _matched(right, wrong, settings, example.id):
-                rows.append(_pair(example, group[0][0]["messages"], group[0][0]["prompt_ids"], chosen, rejected, rejected_from="model"))
+            sides += _matched(right, wrong, settings, example.id)
         elif right:
-            solved.append((example, right))
+            sides.append((right[0], None))
+            counts["prompts_all_right"] += 1
         else:
             counts["prompts_none_right"] += 1
-    rows += _solved_pairs(solved, groups, settings, judge, counts)
+        rows += [_pair(example, group[0][0]["messages"], group[0][0]["prompt_ids"], *both) for both in sides]
     rows += corrections
-    counts["prompts_all_right"] = len(solved)
     return _checked(rows, settings, counts)
 
 
@@ -191,52 +155,24 @@ def _matched(right: list[_Side], wrong: list[_Side], settings: Settings, name: s
     return taken
 
 
-def _solved_pairs(solved: list[tuple[Example, list[_Side]]], groups: dict, settings: Settings, judge: Judge, counts: Counter) -> list[Row]:
-    """One pair for each prompt whose answers are all right, against a neighbour's answer that was executed and is wrong here."""
-    by_database: dict[str, list[_Side]] = defaultdict(list)
-    for example_id in sorted(groups):
-        for row, verdict in groups[example_id]:
-            if verdict["score"] == 1 and row["ended"]:
-                by_database[row["database"]].append(_Side(row["completion"], row["completion_ids"], row["id"], None))
-                break
-    tried = []
-    for example, right in solved:
-        own = {side.text for side in right}
-        neighbours = [side for side in by_database[example.database] if side.text not in own]
-        found = _matched(right[:1], neighbours, settings, example.id)[:1]
-        counts["dropped_no_neighbour"] += not found
-        tried += [(example, chosen, rejected) for chosen, rejected in found]
-    judged = judge([(example, rejected.text) for example, _, rejected in tried])
-    rows = []
-    for (example, chosen, rejected), verdict in zip(tried, judged, strict=True):
-        if verdict["score"] != 0:
-            counts["dropped_neighbour_right"] += 1
-            continue
-        rejected.verdict = verdict
-        prompt = groups[example.id][0][0]
-        rows.append(_pair(example, prompt["messages"], prompt["prompt_ids"], chosen, rejected, rejected_from="neighbour"))
-    return rows
-
-
-def _pair(example: Example, messages: list, prompt_ids: list[int], chosen: _Side, rejected: _Side, rejected_from: str) -> Row:
+def _pair(example: Example, messages: list, prompt_ids: list[int], chosen: _Side, rejected: _Side | None) -> Row:
     return {
-        "id": f"{chosen.rollout or example.id + '/reference'}>{rejected.rollout or 'neighbour'}",
+        "id": f"{chosen.rollout or example.id + '/reference'}>{rejected.rollout if rejected else 'none'}",
         "example_id": example.id,
         "database": example.database,
         "level": example.level,
         "prompt": messages,
         "chosen": [{"role": "assistant", "content": chosen.text}],
-        "rejected": [{"role": "assistant", "content": rejected.text}],
+        "rejected": [{"role": "assistant", "content": rejected.text}] if rejected else None,
         "prompt_ids": prompt_ids,
         "chosen_ids": chosen.ids,
-        "rejected_ids": rejected.ids,
+        "rejected_ids": rejected.ids if rejected else None,
         "source": chosen.source,
-        "rejected_from": rejected_from,
         "chosen_rollout": chosen.rollout,
-        "rejected_rollout": rejected.rollout,
+        "rejected_rollout": rejected.rollout if rejected else None,
         "chosen_verdict": chosen.verdict["key"] if chosen.verdict else None,
-        "rejected_verdict": rejected.verdict["key"] if rejected.verdict else None,
-        "rejected_status": rejected.verdict["status"] if rejected.verdict else None,
+        "rejected_verdict": rejected.verdict["key"] if rejected and rejected.verdict else None,
+        "rejected_status": rejected.verdict["status"] if rejected and rejected.verdict else None,
     }
 
 
@@ -244,7 +180,7 @@ def correction_pair(example: Example, right: tuple[Row, Row], wrong: tuple[Row, 
     """A repair that passed over one that did not; the prompt is the failed turn with its feedback."""
     sides = [_Side(row["completion"], row["completion_ids"], row["id"], verdict) for row, verdict in (right, wrong)]
     sides[0].source = "correction"
-    return _pair(example, right[0]["messages"], right[0]["prompt_ids"], *sides, rejected_from="model")
+    return _pair(example, right[0]["messages"], right[0]["prompt_ids"], *sides)
 
 
 def _checked(rows: list[Row], settings: Settings, counts: Counter) -> tuple[list[Row], Row]:
@@ -252,13 +188,13 @@ def _checked(rows: list[Row], settings: Settings, counts: Counter) -> tuple[list
     kept: list[Row] = []
     seen = set()
     for row in rows:
-        key = (tuple(row["prompt_ids"]), tuple(row["chosen_ids"]), tuple(row["rejected_ids"]))
-        ends = [ids.count(settings.end_id) == 1 and ids[-1] == settings.end_id for ids in (row["chosen_ids"], row["rejected_ids"])]
+        answers = [ids for ids in (row["chosen_ids"], row["rejected_ids"]) if ids is not None]
+        key = tuple(map(tuple, (row["prompt_ids"], *answers)))
         if row["chosen_ids"] == row["rejected_ids"]:
             counts["dropped_identical"] += 1
-        elif len(row["prompt_ids"]) + max(len(row["chosen_ids"]), len(row["rejected_ids"])) > settings.max_tokens:
+        elif len(row["prompt_ids"]) + max(map(len, answers)) > settings.max_tokens:
             counts["dropped_long"] += 1
-        elif not all(ends):
+        elif not all(ids.count(settings.end_id) == 1 and ids[-1] == settings.end_id for ids in answers):
             counts["dropped_end_token"] += 1
         elif key in seen:
             counts["dropped_duplicate"] += 1
@@ -266,11 +202,12 @@ def _checked(rows: list[Row], settings: Settings, counts: Counter) -> tuple[list
             seen.add(key)
             kept.append(row)
     sources = Counter(row["source"] for row in kept)
-    longer = sum(len(row["chosen_ids"]) > len(row["rejected_ids"]) for row in kept)
+    pairs = [row for row in kept if row["rejected_ids"] is not None]
+    longer = sum(len(row["chosen_ids"]) > len(row["rejected_ids"]) for row in pairs)
     return kept, {
-        "pairs": len(kept),
+        "rows": len(kept),
+        "pairs": len(pairs),
         **{source: sources.get(source, 0) for source in ("model", "reference", "correction")},
-        "neighbour": sum(row["rejected_from"] == "neighbour" for row in kept),
-        "chosen_longer_share": round(longer / len(kept), 3) if kept else None,
+        "chosen_longer_share": round(longer / len(pairs), 3) if pairs else None,
         **dict(counts),
     }

@@ -28,7 +28,8 @@ class Pool(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Who answers, and how. `branches`: answers decoded together; `model`: a ModelSpec as a dictionary; `adapter`: its folder or None."""
+    """Who answers, and how: `k` samples, and the greedy answer where `greedy`. `branches`: answers decoded together; `model`: a ModelSpec
+    as a dictionary; `adapter`: its folder or None."""
 
     model: dict[str, str]
     adapter: str | None
@@ -37,6 +38,12 @@ class Sampling:
     max_new_tokens: int
     seed: int
     branches: int = 128
+    greedy: bool = False
+
+    @property
+    def labels(self) -> list[str]:
+        """What tells the answers to one prompt apart, in order: `greedy`, then the numbers of the samples."""
+        return ["greedy"] * self.greedy + [str(k) for k in range(self.k)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,7 @@ def collect(
     `partial` holds the batches that are done, for the next try; remove it once the rows are written. `advance(prompts, figures)` is told of
     each batch.
     """
-    size = max(1, sampling.branches // sampling.k)
+    size = max(1, sampling.branches // len(sampling.labels))
     # Questions on one database stand together, so that a batch computes its schema once.
     order = sorted(requests, key=lambda request: request.example.database)
     batches = [order[start : start + size] for start in range(0, len(order), size)]
@@ -87,17 +94,21 @@ def collect(
         for result in results:
             answers[result["name"]] = result
         checks = [
-            task.check(request.example, answer["completion"], id=_id(stage, request, k))
+            task.check(request.example, answer["completion"], id=_id(stage, request, label))
             for request in order
             if request.name in {result["name"] for result in results}
-            for k, answer in enumerate(answers[request.name]["answers"])
+            for label, answer in zip(sampling.labels, answers[request.name]["answers"], strict=True)
         ]
         for verdict in scheduler.verify(checks):
             verdicts[verdict.id] = _verdict_row(verdict)
             seen += 1
             right += verdict.score == 1
         advance(len(results), {"right": round(right / max(seen, 1), 3)})
-    rows = [_row(stage, request, answers[request.name], k, sampling) for request in requests for k in range(sampling.k)]
+    rows = [
+        _row(stage, request, answers[request.name]["prompt_ids"], answer, label, sampling)
+        for request in requests
+        for label, answer in zip(sampling.labels, answers[request.name]["answers"], strict=True)
+    ]
     return rows, [verdicts[row["id"]] for row in rows]
 
 
@@ -113,6 +124,7 @@ def _answered(
             "adapter": sampling.adapter,
             "prompts": [{"name": f"{stream}/{request.name}", "messages": request.messages} for request in batches[number]],
             "k": sampling.k,
+            "greedy": sampling.greedy,
             "temperature": sampling.temperature,
             "max_new_tokens": sampling.max_new_tokens,
             "seed": sampling.seed,
@@ -147,26 +159,26 @@ def _read_partial(partial: Path, identity: str) -> dict[int, list[Row]]:
     return {line["batch"]: line["results"] for line in lines[1:]}
 
 
-def _id(stage: str, request: Request, k: int) -> str:
-    return f"{stage}/{request.name}/{k}"
+def _id(stage: str, request: Request, label: str) -> str:
+    return f"{stage}/{request.name}/{label}"
 
 
-def _row(stage: str, request: Request, result: Row, k: int, sampling: Sampling) -> Row:
-    answer, example = result["answers"][k], request.example
+def _row(stage: str, request: Request, prompt_ids: list[int], answer: Row, label: str, sampling: Sampling) -> Row:
+    example, greedy = request.example, label == "greedy"
     return {
-        "id": _id(stage, request, k),
+        "id": _id(stage, request, label),
         "example_id": example.id,
         "split": example.split,
         "database": example.database,
         "level": example.level,
         "messages": request.messages,
-        "prompt_ids": result["prompt_ids"],
+        "prompt_ids": prompt_ids,
         "completion": answer["completion"],
         "completion_ids": answer["ids"],
         "logprobs": answer["logprobs"],
         "ended": answer["ended"],
-        "k": k,
-        "temperature": float(sampling.temperature),
+        "k": 0 if greedy else int(label),
+        "temperature": 0.0 if greedy else float(sampling.temperature),
         "seed": sampling.seed,
         "model": sampling.model["name"],
         "turn": request.turn,

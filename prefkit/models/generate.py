@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prefkit.models.attention import SharedPrefix
+from prefkit.models.attention import SharedPrefix, TreeMask
 from prefkit.models.prefix_tree import Tree, pack
 
 if TYPE_CHECKING:
+    import numpy
     import torch
     from transformers import PreTrainedModel
 
@@ -40,16 +41,16 @@ def stream_seed(seed: int, name: str, k: int) -> int:
 def sample(
     model: PreTrainedModel,
     prompts: Sequence[Sequence[int]],
-    seeds: Sequence[Sequence[int]],
+    seeds: Sequence[Sequence[int | None]],
     *,
     end_ids: Sequence[int],
     max_new_tokens: int,
     temperature: float = 1.0,
 ) -> list[list[Answer]]:
-    """Sample len(seeds[i]) answers for each prompt; temperature 0 takes the likeliest token.
+    """Sample len(seeds[i]) answers for each prompt, or take the likeliest tokens.
 
     Args: model: loaded with the attention of `models.attention`; prompts: token ids, of any lengths; seeds: for each prompt one seed an
-    answer.
+    answer, None for a greedy one; temperature: above 0.
     Returns: for each prompt its answers, in the order of the seeds.
     """
     import numpy
@@ -58,7 +59,7 @@ def sample(
     with torch.inference_mode():
         rows = _Rows(model, prompts, [len(row) for row in seeds], max_new_tokens)
         flat = [seed for row in seeds for seed in row]
-        uniforms = numpy.stack([numpy.random.Generator(numpy.random.Philox(seed)).random(max_new_tokens) for seed in flat])
+        uniforms = numpy.stack([_uniforms(seed, max_new_tokens) for seed in flat])
         random = torch.from_numpy(uniforms).to(model.device, torch.float32)
         end = torch.tensor(list(end_ids), device=model.device)
         tokens: list[list[int]] = [[] for _ in flat]
@@ -83,8 +84,16 @@ def sample(
     return [[next(answers) for _ in row] for row in seeds]
 
 
+def _uniforms(seed: int | None, count: int) -> numpy.ndarray:
+    """The random numbers of one answer, in [0, 1); not a number for a greedy one."""
+    import numpy
+
+    return numpy.full(count, numpy.nan) if seed is None else numpy.random.Generator(numpy.random.Philox(seed)).random(count)
+
+
 def _draw(logits: torch.Tensor, uniform: torch.Tensor, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """One token for each row by inverting the distribution function at `uniform`, and its log-probability at T = 1.
+    """One token for each row by inverting the distribution function at `uniform`, and its log-probability at T = 1; the likeliest token
+    where `uniform` is not a number.
 
     The vocabulary is searched in two levels (blocks of 128, then inside the block), which gives the same draw as a running sum over
     all of it at a fraction of the cost. Args: logits (B, V); uniform (B,). Returns two tensors (B,).
@@ -101,22 +110,20 @@ def _draw(logits: torch.Tensor, uniform: torch.Tensor, temperature: float) -> tu
     mass = (blocks - peak.unsqueeze(-1)).exp()
     log_total = mass.sum(-1, dtype=torch.float32).sum(-1).log()
     rows = torch.arange(len(flat), device=flat.device)
-    if temperature == 0:
-        which = peaks.argmax(-1)
-        inside = blocks[rows, which].argmax(-1)
-    else:
-        if temperature != 1:
-            mass = ((blocks - peak.unsqueeze(-1)) / temperature).exp()
-        running = mass.sum(-1, dtype=torch.float32).cumsum(-1)
-        target = uniform * running[:, -1]
-        # Rounding may put the target at or past the end of a sum: then the last block, and the last token in it, with any mass is taken.
-        last_block = (running < running[:, -1:]).sum(-1)
-        which = torch.minimum(torch.searchsorted(running, target.unsqueeze(-1), right=True).squeeze(-1), last_block)
-        before = torch.where(which > 0, running[rows, (which - 1).clamp(min=0)], torch.zeros_like(target))
-        inner = mass[rows, which].float().cumsum(-1)
-        last = block - 1 - (mass[rows, which] > 0).flip(-1).int().argmax(-1)
-        inside = torch.minimum(torch.searchsorted(inner, (target - before).unsqueeze(-1), right=True).squeeze(-1), last)
-    chosen = which * block + inside
+    if temperature != 1:
+        mass = ((blocks - peak.unsqueeze(-1)) / temperature).exp()
+    running = mass.sum(-1, dtype=torch.float32).cumsum(-1)
+    target = uniform.nan_to_num(0.0) * running[:, -1]
+    # Rounding may put the target at or past the end of a sum: then the last block, and the last token in it, with any mass is taken.
+    last_block = (running < running[:, -1:]).sum(-1)
+    which = torch.minimum(torch.searchsorted(running, target.unsqueeze(-1), right=True).squeeze(-1), last_block)
+    before = torch.where(which > 0, running[rows, (which - 1).clamp(min=0)], torch.zeros_like(target))
+    inner = mass[rows, which].float().cumsum(-1)
+    last = block - 1 - (mass[rows, which] > 0).flip(-1).int().argmax(-1)
+    inside = torch.minimum(torch.searchsorted(inner, (target - before).unsqueeze(-1), right=True).squeeze(-1), last)
+    likeliest = peaks.argmax(-1)
+    greedy = likeliest * block + blocks[rows, likeliest].argmax(-1)
+    chosen = torch.where(uniform.isnan(), greedy, which * block + inside)
     logprobs = flat[rows, chosen].float() - peak.squeeze(-1).float() - log_total
     return chosen, logprobs
 
@@ -184,7 +191,7 @@ class _Rows:
         for tree, common in zip(self.trees, self.common, strict=True):
             nodes = _cache(self.model, len(tree.tokens))
             tokens, depth, mask = (torch.from_numpy(value).to(self.device)[None] for value in (tree.tokens, tree.depth, tree.mask))
-            hidden = self._hidden(nodes, input_ids=tokens, attention_mask=mask[None], position_ids=depth)[0]
+            hidden = self._hidden(nodes, input_ids=tokens, attention_mask=mask[None], position_ids=depth, tree=TreeMask(mask[0]))[0]
             shared = torch.from_numpy(tree.nodes[0][:common]).to(self.device)
             self.prefixes.append([(layer.keys[:, :, shared], layer.values[:, :, shared]) for layer in nodes.layers])
             for prompt, path in zip(tree.members, tree.nodes, strict=True):

@@ -28,15 +28,25 @@ def forget() -> None:
 
 
 def answer(
-    *, model: dict, adapter: str | None, prompts: list[dict], k: int, temperature: float, max_new_tokens: int, seed: int
+    *,
+    model: dict,
+    adapter: str | None,
+    prompts: list[dict],
+    k: int,
+    greedy: bool,
+    temperature: float,
+    max_new_tokens: int,
+    seed: int,
 ) -> list[dict]:
-    """K answers for each prompt. Args: prompts: {"name", "messages"}; the name seeds its random streams.
+    """For each prompt its greedy answer, where asked for, and then K samples. Args: prompts: {"name", "messages"}; the name seeds its
+    random streams.
 
     Returns for each prompt {"name", "prompt_ids", "answers": [{"completion", "ids", "logprobs", "ended"}]}; `completion` has no end token.
     """
     network, tokenizer, end = policy(model, adapter)
     ids = [tokenizer.apply_chat_template(prompt["messages"], add_generation_prompt=True)["input_ids"] for prompt in prompts]
-    seeds = [[stream_seed(seed, prompt["name"], index) for index in range(k)] for prompt in prompts]
+    first: list[int | None] = [None] if greedy else []
+    seeds = [first + [stream_seed(seed, prompt["name"], index) for index in range(k)] for prompt in prompts]
     results = sample(network, ids, seeds, end_ids=end, max_new_tokens=max_new_tokens, temperature=temperature)
     return [
         {

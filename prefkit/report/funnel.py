@@ -23,10 +23,11 @@ KNOWN: dict[str, dict[str, tuple[str, str | None]]] = {
         "tokens": ("Tokens generated", None),
     },
     "pairs": {
-        "pairs": ("Pairs kept", None),
-        "model": ("right side: the model's own answer", "pairs"),
-        "reference": ("right side: the reference", "pairs"),
-        "correction": ("right side: a corrected answer", "pairs"),
+        "rows": ("Training rows kept", None),
+        "pairs": ("with a wrong answer beside the right one", "rows"),
+        "model": ("right side: the model's own answer", "rows"),
+        "reference": ("right side: the reference", "rows"),
+        "correction": ("right side: a corrected answer", "rows"),
         "dropped_identical": ("Dropped: both sides the same", None),
         "dropped_long": ("Dropped: too long", None),
         "dropped_duplicate": ("Dropped: there already", None),
@@ -100,7 +101,7 @@ class Round:
 
 
 def rounds(source: Source) -> list[Round]:
-    """For each round: questions asked, those with a right answer, those with right and wrong ones, pairs kept, rows trained on."""
+    """For each round: questions asked, those with a right answer, those with right and wrong ones, training rows, pairs among them."""
     parts = [stage.rpartition("-") for stage in source.stages]
     numbers = sorted({int(number) for kind, _, number in parts if kind in IN_ROUNDS and number.isdigit()})
     found = []
@@ -111,8 +112,8 @@ def rounds(source: Source) -> list[Round]:
             _step("Questions asked", asked, "prompts", rows=False),
             _step("Questions with at least one right answer", asked, "prompts_with_right", "prompts", rows=False),
             _step("Questions with right and wrong answers", asked, "mixed", "prompts", rows=False),
-            _step(f"Pairs kept{_origins(pairs)}", pairs, "pairs", rows=True),
-            _step("Rows trained on", figures["warm_start"], "rows", rows=True),
+            _step(f"Training rows kept{_origins(pairs)}", pairs, "rows", rows=True),
+            _step("Rows with a wrong answer beside the right one", pairs, "pairs", "rows", rows=True),
         ]
         if kept := [step for step in steps if step is not None]:
             found.append(Round(f"Round {place}", kept))

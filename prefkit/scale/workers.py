@@ -133,9 +133,10 @@ class Workers:
             HF_DATASETS_DISABLE_PROGRESS_BARS="1",
             TQDM_DISABLE="1",
             PYTHONUNBUFFERED="1",
-            # glibc raises this threshold as it goes and then keeps large freed blocks in a heap that fragments: a training step of 1.5 GB
-            # grew to 3.5 GB. Fixed, large blocks go back to the system when they are freed.
-            MALLOC_MMAP_THRESHOLD_=str(1 << 20),
+            # Blocks that training frees are kept for the next step, not given back and asked for again page by page; only the largest go
+            # back at once, since a heap that holds them fragments. A job's end returns the rest (`worker._return_memory`).
+            MALLOC_MMAP_THRESHOLD_=str(32 << 20),
+            MALLOC_TRIM_THRESHOLD_=str(1 << 30),
         )
         if self.processes > 1:
             environment.update(

@@ -55,6 +55,7 @@ def _run_as_trees(forward, input_ids: torch.Tensor, attention_mask: torch.Tensor
     import torch
     from transformers.modeling_outputs import BaseModelOutputWithPast
 
+    from prefkit.models.attention import TreeMask
     from prefkit.models.prefix_tree import pack
 
     device = input_ids.device
@@ -64,7 +65,7 @@ def _run_as_trees(forward, input_ids: torch.Tensor, attention_mask: torch.Tensor
     hidden, offset = [], 0
     for tree in pack([row[keep] for row, keep in zip(tokens, kept, strict=True)], max_nodes):
         ids, depth, mask = (torch.from_numpy(value).to(device)[None] for value in (tree.tokens, tree.depth, tree.mask))
-        output = forward(input_ids=ids, attention_mask=mask[None], position_ids=depth, use_cache=False, **kwargs)
+        output = forward(input_ids=ids, attention_mask=mask[None], position_ids=depth, use_cache=False, tree=TreeMask(mask[0]), **kwargs)
         hidden.append(output.last_hidden_state[0])
         for member, path in zip(tree.members, tree.nodes, strict=True):
             index[member, kept[member]] = path + offset

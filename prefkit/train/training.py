@@ -44,12 +44,12 @@ def trainable_policy(spec: ModelSpec, adapter: str | None, lora: LoraSpec, seed:
     from prefkit.models.load import load_adapter, load_base, new_adapter
     from prefkit.train.fast_lora import speed_up_lora
     from prefkit.train.shared_prefix import share_prefixes
-    from prefkit.train.trl_seams import score_completions_only
+    from prefkit.train.trl_seams import fit_head_to_processor
 
     rollout_job.forget()
     base, tokenizer = load_base(spec)
     unshared = share_prefixes(base)
-    score_completions_only()
+    fit_head_to_processor()
     policy = load_adapter(base, adapter, trainable=True) if adapter else new_adapter(base, lora, seed)
     speed_up_lora(policy)
     return policy, tokenizer, unshared or "yes"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prefkit.errors import DataError
 from prefkit.models.load import LoraSpec, ModelSpec, compute_dtype
 from prefkit.train import guard
 from prefkit.train.checkpoints import latest_checkpoint
@@ -29,7 +30,8 @@ def run(
 ) -> dict:
     """Train one round and save its adapter into `output`/adapter.
 
-    Args: adapter: the adapter to go on from, or None for a fresh one; pairs: Parquet with prompt_ids, chosen_ids, rejected_ids, database;
+    Args: adapter: the adapter to go on from, or None for a fresh one; pairs: Parquet with prompt_ids, chosen_ids, rejected_ids (null: the
+    row teaches by likelihood alone), database;
     settings: epochs, learning_rate, nll, contrast, beta, batch, warmup_ratio, scheduler; report: takes {"progress": step, "total": steps,
     "metrics": …}.
     Returns the stage's figures: rows, steps, tokens, loss_first, loss_last, changed_share, upcast, shared_prefix.
@@ -42,7 +44,7 @@ def run(
     quiet_datasets()
     spec, folder = ModelSpec(**model), Path(output)
     policy, tokenizer, shared = trainable_policy(spec, adapter, LoraSpec(**lora), seed)
-    rows = read_pairs(pairs, folder / "rows")
+    rows = read_pairs(pairs, folder / "rows", likelihood=settings["nll"] > 0)
     per_rank = max(1, settings["batch"] // ranks())
     micro = micro_batch(per_rank, MICRO_BATCH)
     arguments = DPOConfig(
@@ -76,7 +78,7 @@ def run(
     return {
         "rows": len(rows),
         "steps": trainer.state.global_step,
-        "tokens": sum(len(ids) for column in TOKENS for ids in rows[column]) * settings["epochs"],
+        "tokens": sum(map(_tokens, rows.to_list())) * settings["epochs"],
         "loss_first": metrics.first("loss"),
         "loss_last": metrics.last("loss"),
         "changed_share": start.changed_share(trainer.model),
@@ -85,20 +87,33 @@ def run(
     }
 
 
-def read_pairs(path: str, folder: Path) -> Dataset:
-    """The token columns of a pairs file as a dataset in a file that all ranks share (TRL caches reference log-probabilities beside it)."""
+def read_pairs(path: str, folder: Path, likelihood: bool = True) -> Dataset:
+    """The token columns of a pairs file as a dataset in a file that all ranks share (TRL caches reference log-probabilities beside it).
+
+    A row without a rejected answer gets the chosen one there as well: the contrast of equal sides has no gradient, and a tree of prefixes
+    runs both as one. Without `likelihood` such rows teach nothing and are left out. Raises DataError where no row is left.
+    """
+    import pyarrow.parquet as pq
     from accelerate import PartialState
 
     from datasets import Dataset
 
     state = PartialState(cpu=training_on_cpu())
     if state.is_main_process:
-        table = Dataset.from_parquet(path, keep_in_memory=True, cache_dir=str(folder.parent / ".cache"))
+        rows = pq.read_table(path, columns=[*TOKENS, "database"]).to_pylist()
+        kept = [{**row, "rejected_ids": row["rejected_ids"] or row["chosen_ids"]} for row in rows if likelihood or row["rejected_ids"]]
+        if not kept:
+            raise DataError(f"{path} holds no pair with two sides, and with nll 0 nothing else teaches: give nll a weight.")
         shutil.rmtree(folder, ignore_errors=True)
-        table.select_columns([*TOKENS, "database"]).save_to_disk(str(folder))
-        shutil.rmtree(folder.parent / ".cache", ignore_errors=True)
+        Dataset.from_list(kept).save_to_disk(str(folder))
     state.wait_for_everyone()
     return Dataset.load_from_disk(str(folder))
+
+
+def _tokens(row: dict) -> int:
+    """Tokens of a row; one side where both are the same."""
+    sides = [row["chosen_ids"]] + [row["rejected_ids"]] * (row["rejected_ids"] != row["chosen_ids"])
+    return len(row["prompt_ids"]) + sum(map(len, sides))
 
 
 def training_on_cpu() -> bool:

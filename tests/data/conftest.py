@@ -72,7 +72,8 @@ def encode(text: str) -> list[int]:
 
 class StandIn:
     """Answers prompts as a pool of model processes does. `answers`: name of a request without its stage -> completions; others get
-    `SELECT k`. It stops after `stop` batches as a killed process would. `asked`: the names of the prompts it was given, by batch."""
+    `SELECT k`. A greedy answer is `SELECT 'greedy'`. It stops after `stop` batches as a killed process would. `asked`: the names of the
+    prompts it was given, by batch."""
 
     def __init__(self, answers: dict[str, list[str]] | None = None, stop: int | None = None) -> None:
         self.answers, self.stop = answers or {}, stop
@@ -87,12 +88,13 @@ class StandIn:
                 raise Killed
             self.asked.append([prompt["name"] for prompt in batch["prompts"]])
             self.arguments.append(batch)
-            yield number, [self._answer(prompt, batch["k"]) for prompt in batch["prompts"]]
+            yield number, [self._answer(prompt, batch["k"], batch["greedy"]) for prompt in batch["prompts"]]
 
-    def _answer(self, prompt: Row, k: int) -> Row:
+    def _answer(self, prompt: Row, k: int, greedy: bool) -> Row:
         texts = self.answers.get(prompt["name"].split("/", 1)[1]) or [f"SELECT {number}" for number in range(k)]
         answers = [
-            {"completion": text, "ids": [*encode(text), END], "logprobs": [-0.5] * (len(text) + 1), "ended": True} for text in texts[:k]
+            {"completion": text, "ids": [*encode(text), END], "logprobs": [-0.5] * (len(text) + 1), "ended": True}
+            for text in ["SELECT 'greedy'"] * greedy + texts[:k]
         ]
         return {"name": prompt["name"], "prompt_ids": encode(prompt["messages"][-1]["content"]), "answers": answers}
 
@@ -133,21 +135,6 @@ def answered(task: SqlTask, examples: list[Example], scheduler: Scheduler) -> Ca
         return rows, [_verdict_row(verdict) for verdict in scheduler.verify(checks)]
 
     return make
-
-
-@pytest.fixture
-def judge(task: SqlTask, scheduler: Scheduler) -> Callable[[list[tuple[Example, str]]], list[Row]]:
-    """Executes answers to questions, and keeps in `.asked` what it was asked."""
-
-    class Judge:
-        def __init__(self) -> None:
-            self.asked: list[tuple[str, str]] = []
-
-        def __call__(self, answers: list[tuple[Example, str]]) -> list[Row]:
-            self.asked += [(example.id, text) for example, text in answers]
-            return [verdict.to_dict() for verdict in scheduler.verify(task.check(example, text) for example, text in answers)]
-
-    return Judge()
 
 
 @pytest.fixture

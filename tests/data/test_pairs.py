@@ -1,4 +1,4 @@
-"""Pairs: a right answer over a wrong one, each side with its receipt; what would train wrongly is dropped and counted."""
+"""Pairs: a right answer over a wrong one or alone, each side with its receipt; what would train wrongly is dropped and counted."""
 
 from __future__ import annotations
 
@@ -23,22 +23,20 @@ RIGHT, ALSO_RIGHT = "SELECT COUNT(*) FROM item", "SELECT COUNT(id) FROM item"
 
 
 @pytest.fixture
-def own(answered: Answered, examples: list[Example], judge: Callable) -> Callable[..., tuple[list[Row], Row]]:
+def own(answered: Answered, examples: list[Example]) -> Callable[..., tuple[list[Row], Row]]:
     """Pairs from these answers of the model's own, with settings changed by name."""
 
     def own(
         answers: dict[str, list[str]], corrections: list[Row] | None = None, logprobs: dict[str, float] | None = None, **changes: Any
     ) -> Any:
         asked = [example for example in examples if example.id in answers]
-        return own_pairs(asked, *answered(answers, logprobs), corrections or [], replace(SETTINGS, **changes), judge)
+        return own_pairs(asked, *answered(answers, logprobs), corrections or [], replace(SETTINGS, **changes))
 
     return own
 
 
 @pytest.fixture
-def references(
-    task: SqlTask, answered: Answered, examples: list[Example], judge: Callable, tokenize: Callable
-) -> Callable[..., tuple[list[Row], Row]]:
+def references(task: SqlTask, answered: Answered, examples: list[Example], tokenize: Callable) -> Callable[..., tuple[list[Row], Row]]:
     """Pairs of references over these wrong answers."""
 
     def references(answers: dict[str, list[str]], change: Callable[[list[Row]], None] | None = None, **changes: Any) -> Any:
@@ -46,7 +44,7 @@ def references(
         rows, verdicts = answered(answers)
         if change:
             change(verdicts)
-        return reference_pairs(task, asked, rows, verdicts, replace(SETTINGS, **changes), judge, tokenize)
+        return reference_pairs(task, asked, rows, verdicts, replace(SETTINGS, **changes), tokenize)
 
     return references
 
@@ -61,11 +59,11 @@ def test_a_right_answer_over_a_wrong_one_with_both_receipts(own: Callable, answe
     assert (text(row, "chosen"), text(row, "rejected")) == (RIGHT, "SELECT 1")
     assert (row["chosen_rollout"], row["rejected_rollout"]) == ("rollouts-1/shop/count/1", "rollouts-1/shop/count/0")
     assert (row["chosen_verdict"], row["rejected_verdict"]) == (verdicts[1]["key"], verdicts[0]["key"])
-    assert (row["source"], row["rejected_from"], row["rejected_status"]) == ("model", "model", "WRONG")
+    assert (row["source"], row["rejected_status"]) == ("model", "WRONG")
     assert row["id"] == "rollouts-1/shop/count/1>rollouts-1/shop/count/0"
     assert (row["example_id"], row["database"], row["level"]) == ("shop/count", "shop", 1)
     assert [message["role"] for message in row["prompt"]] == ["system", "user"]
-    assert counts["pairs"] == counts["model"] == 1
+    assert counts["rows"] == counts["pairs"] == counts["model"] == 1
 
 
 def test_the_tokens_are_those_that_were_sampled_with_one_end_token(own: Callable, answered: Answered) -> None:
@@ -88,12 +86,12 @@ def test_no_gold_is_ever_chosen_unless_the_model_wrote_it(own: Callable, answere
     rows, counts = own(answers)
     verdicts = {verdict["id"]: verdict for verdict in answered(answers)[1]}
     golds = {gold for example in examples for gold in example.golds}
-    assert len(rows) >= 4 and counts["neighbour"] >= 1
+    assert (counts["rows"], counts["pairs"]) == (5, 2)
     for row in rows:
         assert verdicts[row["chosen_rollout"]]["score"] == 1
-        assert text(row, "chosen") in answers[row["example_id"]]
-        assert text(row, "rejected") in [answer for given in answers.values() for answer in given]
-        assert not golds & {text(row, "chosen"), text(row, "rejected")}
+        said = {text(row, side) for side in ("chosen", "rejected") if row[side]}
+        assert said <= {*answers[row["example_id"]]}
+        assert not golds & said
         assert "gold" not in str(row)
     (row, *_), _ = own({"shop/count": [RIGHT, "SELECT 1"]})
     assert text(row, "chosen") in golds, "the model may write the gold itself"
@@ -127,48 +125,33 @@ def test_strategies_choose_what_they_say(strategy: str, own: Callable) -> None:
         assert own(answers, strategy=strategy, seed=3) == own(answers, strategy=strategy, seed=3)
 
 
-def test_a_solved_prompt_stays_with_an_executed_neighbour(own: Callable, judge: Any) -> None:
-    answers = {"shop/count": [RIGHT, RIGHT], "shop/names": ["SELECT name FROM item", "SELECT 7"], "farm/fruit": ["SELECT 8"]}
+def test_a_solved_prompt_stays_with_its_right_answer_alone(own: Callable, answered: Answered) -> None:
+    answers = {"shop/count": [ALSO_RIGHT, RIGHT, RIGHT], "shop/names": ["SELECT name FROM item", "SELECT 7"], "farm/fruit": ["SELECT 8"]}
     rows, counts = own(answers)
-    (row,) = [row for row in rows if row["rejected_from"] == "neighbour"]
-    assert (row["example_id"], text(row, "chosen"), text(row, "rejected")) == ("shop/count", RIGHT, "SELECT name FROM item")
-    assert judge.asked == [("shop/count", "SELECT name FROM item")], "the neighbour's answer was executed for this question"
-    assert row["rejected_status"] == "WRONG" and row["rejected_verdict"]
-    assert row["rejected_rollout"] == "rollouts-1/shop/names/0"
-    assert (counts["prompts_all_right"], counts["neighbour"], counts["prompts_none_right"]) == (1, 1, 1)
-
-
-def test_a_neighbour_that_is_right_here_too_is_dropped_and_counted(own: Callable) -> None:
-    _, counts = own({"shop/count": [RIGHT], "shop/names": ["SELECT name FROM item"], "shop/dearest": ["SELECT 1"]})
-    assert counts["neighbour"] == 2
-    rows, counts = own({"shop/count": [RIGHT], "farm/count": [RIGHT]})
-    assert (rows, counts["prompts_all_right"], counts["dropped_no_neighbour"]) == ([], 2, 2), "another database is no neighbour"
-
-
-def test_a_neighbour_right_by_chance_teaches_nothing(answered: Answered, examples: list[Example], task: Any, judge: Callable) -> None:
-    """Two questions with one meaning: the other's answer, in other words, is right here as well."""
-    count = next(example for example in examples if example.id == "shop/count")
-    twin = replace(count, id="shop/dearest", question="number of items?")
-    rows, verdicts = answered({"shop/count": [RIGHT], "shop/dearest": [ALSO_RIGHT]})
-    verdicts[1] |= {"score": 1.0, "status": "PASS"}
-    made, counts = own_pairs([count, twin], rows, verdicts, [], SETTINGS, judge)
-    assert (made, counts["dropped_neighbour_right"]) == ([], 2)
+    (row,) = [row for row in rows if row["example_id"] == "shop/count"]
+    assert text(row, "chosen") == RIGHT, "the answer that was given most often"
+    assert row["chosen_verdict"] == {verdict["id"]: verdict["key"] for verdict in answered(answers)[1]}[row["chosen_rollout"]]
+    assert has_no_rejected_side(row)
+    assert row["id"] == "rollouts-1/shop/count/1>none"
+    assert (counts["rows"], counts["pairs"], counts["model"]) == (2, 1, 2)
+    assert (counts["prompts_all_right"], counts["prompts_none_right"]) == (1, 1)
 
 
 def test_answers_that_did_not_end_are_on_no_side(own: Callable) -> None:
     answers = {"shop/count": [f"…{RIGHT}", "SELECT 1"], "farm/count": [RIGHT, "…SELECT 1"], "farm/names": ["SELECT name FROM item"]}
     rows, counts = own(answers)
-    assert [(row["example_id"], row["rejected_from"]) for row in rows] == [("farm/names", "neighbour"), ("farm/count", "neighbour")]
-    assert counts["prompts_none_right"] == 1
+    assert [row["example_id"] for row in rows] == ["farm/names", "farm/count"]
+    assert all(map(has_no_rejected_side, rows))
+    assert (counts["prompts_all_right"], counts["prompts_none_right"]) == (2, 1)
 
 
 @pytest.mark.parametrize("status", ["INFRA", "UNVERIFIABLE", "REFUSED"])
-def test_answers_that_were_not_judged_are_on_no_side(status: str, answered: Answered, examples: list[Example], judge: Callable) -> None:
-    rows, verdicts = answered({"shop/count": [RIGHT, "SELECT 1"]})
-    for index in (0, 1):
-        changed = [dict(verdict) for verdict in verdicts]
-        changed[index] |= {"status": status, "score": None}
-        assert own_pairs(examples[2:3], rows, changed, [], SETTINGS, judge)[0] == []
+def test_answers_that_were_not_judged_are_on_no_side(status: str, answered: Answered, examples: list[Example]) -> None:
+    rows, (right, wrong) = answered({"shop/count": [RIGHT, "SELECT 1"]})
+    unjudged = {"status": status, "score": None}
+    assert own_pairs(examples[2:3], rows, [{**right, **unjudged}, wrong], [], SETTINGS)[0] == []
+    (row,), _ = own_pairs(examples[2:3], rows, [right, {**wrong, **unjudged}], [], SETTINGS)
+    assert text(row, "chosen") == RIGHT and has_no_rejected_side(row)
 
 
 def test_corrections_are_rows_like_the_others(own: Callable, answered: Answered, examples: list[Example]) -> None:
@@ -176,7 +159,7 @@ def test_corrections_are_rows_like_the_others(own: Callable, answered: Answered,
     repair = pairs.correction_pair(examples[2], (rollouts[0], verdicts[0]), (rollouts[1], verdicts[1]))
     rows, counts = own({"farm/count": [RIGHT, "SELECT 1"]}, corrections=[repair])
     assert [row["source"] for row in rows] == ["model", "correction"]
-    assert (counts["model"], counts["correction"], counts["pairs"]) == (1, 1, 2)
+    assert (counts["model"], counts["correction"], counts["rows"], counts["pairs"]) == (1, 1, 2, 2)
 
 
 # References
@@ -186,11 +169,11 @@ def test_the_reference_over_the_query_inside_the_models_prose(references: Callab
     prose = "Sure! You can use this:\n```sql\nSELECT 1\n```\nIt counts the items and"
     (row,), counts = references({"shop/count": [f"…{prose}"]})
     assert (text(row, "chosen"), text(row, "rejected")) == ("SELECT COUNT(*) FROM item", "SELECT 1")
-    assert (row["source"], row["rejected_from"], row["chosen_rollout"]) == ("reference", "model", None)
+    assert (row["source"], row["rejected_status"], row["chosen_rollout"]) == ("reference", "WRONG", None)
     assert row["rejected_rollout"] == "rollouts-1/shop/count/0" and row["rejected_verdict"]
     assert row["id"] == "shop/count/reference>rollouts-1/shop/count/0"
     assert all(row[side].count(END) == 1 and row[side][-1] == END for side in ("chosen_ids", "rejected_ids"))
-    assert (counts["reference"], counts["model"], counts["pairs"]) == (1, 0, 1)
+    assert (counts["reference"], counts["model"], counts["rows"], counts["pairs"]) == (1, 0, 1, 1)
 
 
 def test_the_first_wrong_answer_that_has_a_query_is_taken(references: Callable) -> None:
@@ -199,20 +182,15 @@ def test_the_first_wrong_answer_that_has_a_query_is_taken(references: Callable) 
 
 
 @pytest.mark.parametrize("said", [["I cannot say."], [RIGHT], ["…Well"], []], ids=["no query", "right already", "cut", "not asked"])
-def test_where_there_is_no_wrong_query_a_neighbours_reference_stands_in(said: list[str], references: Callable, judge: Any) -> None:
-    rows, counts = references({"shop/count": said, "shop/names": ["SELECT 1"], "farm/fruit": ["SELECT 1"]})
-    row = next(row for row in rows if row["example_id"] == "shop/count")
-    assert (text(row, "chosen"), text(row, "rejected")) == ("SELECT COUNT(*) FROM item", "SELECT name FROM item")
-    assert row["rejected_from"] == "neighbour"
-    assert judge.asked == [("shop/count", "SELECT name FROM item")]
-    assert (row["rejected_rollout"], row["rejected_status"]) == (None, "WRONG")
-    assert (counts["neighbour"], counts["pairs"]) == (1, 3)
-
-
-def test_a_question_without_neighbours_is_counted(references: Callable) -> None:
-    rows, counts = references({"shop/count": ["I cannot say."], "farm/count": ["SELECT 1"]})
-    assert [row["example_id"] for row in rows] == ["farm/count"]
-    assert counts["dropped_no_answer"] == 1
+def test_where_there_is_no_wrong_query_the_reference_stands_alone(said: list[str], references: Callable) -> None:
+    rows, counts = references({"shop/names": ["SELECT 1"], "shop/count": said, "farm/fruit": ["SELECT 1"]})
+    assert [row["example_id"] for row in rows] == ["shop/names", "shop/count", "farm/fruit"], "in the order of the questions"
+    row = rows[1]
+    assert text(row, "chosen") == "SELECT COUNT(*) FROM item"
+    assert row["chosen_ids"].count(END) == 1 and row["chosen_ids"][-1] == END
+    assert has_no_rejected_side(row)
+    assert row["id"] == "shop/count/reference>none"
+    assert (counts["rows"], counts["reference"], counts["pairs"]) == (3, 3, 2)
 
 
 def test_what_was_not_judged_is_no_wrong_answer(references: Callable) -> None:
@@ -223,8 +201,7 @@ def test_what_was_not_judged_is_no_wrong_answer(references: Callable) -> None:
 
     rows, _ = references(answers, lose_one)
     by_question = {row["example_id"]: row for row in rows}
-    assert by_question["shop/count"]["rejected_from"] == "neighbour"
-    assert text(by_question["shop/count"], "rejected") != "SELECT 1"
+    assert has_no_rejected_side(by_question["shop/count"])
     assert text(by_question["shop/names"], "rejected") == "SELECT 2"
 
 
@@ -232,9 +209,7 @@ def test_what_was_not_judged_is_no_wrong_answer(references: Callable) -> None:
 
 
 def pair(**changes: Any) -> Row:
-    row = {
-        "prompt_ids": [10, 11], "chosen_ids": [20, END], "rejected_ids": [21, END], "source": "model", "rejected_from": "model", "id": "a",
-    }  # fmt: skip
+    row = {"prompt_ids": [10, 11], "chosen_ids": [20, END], "rejected_ids": [21, END], "source": "model", "id": "a"}
     return {**row, **changes}
 
 
@@ -249,6 +224,8 @@ def pair(**changes: Any) -> Row:
         ({"chosen_ids": [20, END, END]}, "dropped_end_token"),
         ({"rejected_ids": [END, 21]}, "dropped_end_token"),
         ({"rejected_ids": []}, "dropped_end_token"),
+        ({"rejected_ids": None, "chosen_ids": [20]}, "dropped_end_token"),
+        ({"rejected_ids": None, "prompt_ids": [10] * 9}, "dropped_long"),
         ({"id": "b"}, "dropped_duplicate"),
     ],
 )
@@ -268,6 +245,21 @@ def test_a_row_as_long_as_allowed_is_kept_whole() -> None:
     row = pair(prompt_ids=[10] * 8)
     assert pairs._checked([row], replace(SETTINGS, max_tokens=10), Counter())[0] == [row]
     assert pairs._checked([], SETTINGS, Counter())[1]["chosen_longer_share"] is None
+
+
+def test_a_row_without_a_rejected_side_is_kept_once_and_is_no_pair() -> None:
+    from collections import Counter
+
+    alone, over = pair(rejected_ids=None, chosen_ids=[20, 22, END]), pair(chosen_ids=[20, 22, END])
+    rows, counts = pairs._checked([alone, over, alone], replace(SETTINGS, max_tokens=10), Counter())
+    assert rows == [alone, over]
+    assert (counts["rows"], counts["pairs"], counts["dropped_duplicate"]) == (2, 1, 1)
+    assert counts["chosen_longer_share"] == 1, "of the pairs"
+    assert pairs._checked([alone], SETTINGS, Counter())[1]["chosen_longer_share"] is None
+
+
+def has_no_rejected_side(row: Row) -> bool:
+    return all(row[f"rejected{part}"] is None for part in ("", "_ids", "_rollout", "_verdict", "_status"))
 
 
 def text(row: Row, side: str) -> str:

@@ -70,9 +70,24 @@ def test_a_batch_has_as_many_prompts_as_fit_and_questions_on_one_database_stand_
     wide = pool()
     asked(wide, replace(SAMPLING, branches=1))
     assert [len(names) for names in wide.asked] == [1] * 8, "a prompt is not divided"
-    assert {name: one.arguments[0][name] for name in ("model", "adapter", "k", "temperature", "max_new_tokens", "seed")} == {
-        "model": {"name": "stand-in"}, "adapter": None, "k": 2, "temperature": 1.0, "max_new_tokens": 16, "seed": 5,
+    assert {name: value for name, value in one.arguments[0].items() if name != "prompts"} == {
+        "model": {"name": "stand-in"}, "adapter": None, "k": 2, "greedy": False, "temperature": 1.0, "max_new_tokens": 16, "seed": 5,
     }  # fmt: skip
+
+
+def test_the_greedy_answer_comes_before_the_samples_and_counts_as_one_of_the_batch(
+    asked: Collect, pool: Pool, examples: list[Example]
+) -> None:
+    one = pool(ANSWERS)
+    rows, verdicts = asked(one, replace(SAMPLING, greedy=True, branches=6, temperature=0.7))
+    assert [len(names) for names in one.asked] == [2, 2, 2, 2] and one.arguments[0]["greedy"]
+    labels = ("greedy", "0", "1")
+    assert [row["id"] for row in rows] == [f"rollouts-0/{example.id}/{label}" for example in examples for label in labels]
+    assert [(row["k"], row["temperature"]) for row in rows[:3]] == [(0, 0.0), (0, 0.7), (1, 0.7)]
+    assert [row["completion"] for row in rows[:3]] == ["SELECT 'greedy'", *ANSWERS["shop/names"]]
+    assert [verdict["score"] for verdict in verdicts[:3]] == [0, 1, 0]
+    alone, _ = asked(pool(), replace(SAMPLING, greedy=True, k=0))
+    assert [row["id"] for row in alone] == [f"rollouts-0/{example.id}/greedy" for example in examples]
 
 
 def test_progress_is_told_of_each_batch(asked: Collect, pool: Pool) -> None:

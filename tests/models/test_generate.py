@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SCHEMA = [7, 8, 9, 10, 11, 12, 13, 14]
 PROMPTS = [[*SCHEMA, 20], [*SCHEMA, 21, 22, 23], [30, 31], [*SCHEMA, 21, 22, 24, 25, 26]]
 NEVER: list[int] = []
+GREEDY: list[list[int | None]] = [[None]] * len(PROMPTS)
 OFTEN = list(range(1, 100, 4))
 """A quarter of the vocabulary ends an answer: most branches end within a few tokens."""
 KINDS = ("llama", "qwen2")
@@ -29,7 +30,7 @@ def test_greedy_answers_are_those_of_transformers(kind: str, random_model: Calla
 
     stock: Any = random_model(kind, "sdpa")
     end = [3, 50]
-    own = sample(random_model(kind, attention.register()), PROMPTS, [[0]] * len(PROMPTS), end_ids=end, max_new_tokens=30, temperature=0)
+    own = sample(random_model(kind, attention.register()), PROMPTS, GREEDY, end_ids=end, max_new_tokens=30)
     for prompt, (answer,) in zip(PROMPTS, own, strict=True):
         ids = torch.tensor([prompt])
         expected = stock.generate(
@@ -40,12 +41,12 @@ def test_greedy_answers_are_those_of_transformers(kind: str, random_model: Calla
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_logprobs_are_those_of_a_full_forward(kind: str, temperature: float, random_model: Callable[[str, str], PreTrainedModel]) -> None:
     import torch
 
     own_model, stock = random_model(kind, attention.register()), random_model(kind, "sdpa")
-    own = sample(own_model, PROMPTS, seeds(4), end_ids=OFTEN[::3], max_new_tokens=20, temperature=temperature)
+    own = sample(own_model, PROMPTS, greedy_and(seeds(4)), end_ids=OFTEN[::3], max_new_tokens=20, temperature=temperature)
     for prompt, answers in zip(PROMPTS, own, strict=True):
         for answer in answers:
             with torch.no_grad():
@@ -62,6 +63,15 @@ def test_answers_do_not_depend_on_the_batch(model: PreTrainedModel) -> None:
             assert same([together[index][k]], answer(model, [prompt], [[seeds(4)[index][k]]])[0])
     backwards = answer(model, PROMPTS[::-1], seeds(4)[::-1])
     assert all(map(same, together, backwards[::-1]))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_greedy_and_sampled_answers_in_one_call_are_those_of_separate_calls(temperature: float, model: PreTrainedModel) -> None:
+    together = answer(model, PROMPTS, greedy_and(seeds(3)), temperature=temperature)
+    greedy, sampled = answer(model, PROMPTS, GREEDY), answer(model, PROMPTS, seeds(3), temperature=temperature)
+    for both, first, rest in zip(together, greedy, sampled, strict=True):
+        assert same(both, [*first, *rest])
+    assert any(first[0].ids not in [one.ids for one in rest] for first, rest in zip(greedy, sampled, strict=True))
 
 
 def test_answers_end_with_their_first_end_token_or_are_cut(model: PreTrainedModel) -> None:
@@ -105,12 +115,12 @@ def test_each_shared_beginning_is_prefilled_once_whatever_k(model: PreTrainedMod
     hidden = generate._Rows._hidden
 
     def counted(self: generate._Rows, cache: object, **inputs: torch.Tensor) -> torch.Tensor:
-        widths.append(inputs["input_ids"].numel())
+        widths.append((inputs["input_ids"].numel(), "tree" in inputs))
         return hidden(self, cache, **inputs)
 
     monkeypatch.setattr(generate._Rows, "_hidden", counted)
     answer(model, [PROMPTS[0], PROMPTS[1]], seeds(16)[:2], most=1)
-    assert widths == [len(SCHEMA) + 1 + 3]  # the schema once for both prompts and all their answers
+    assert widths == [(len(SCHEMA) + 1 + 3, True)]  # the schema once for both prompts and all their answers
 
 
 def test_prompts_may_have_different_numbers_of_answers(model: PreTrainedModel) -> None:
@@ -163,22 +173,21 @@ def test_draws_follow_the_softmax(temperature: float, size: int) -> None:
     assert chisquare(observed[:-1], wrong[~rare] * observed[:-1].sum() / wrong[~rare].sum()).pvalue < 1e-6
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
-def test_a_draw_inverts_the_distribution_function(temperature: float) -> None:
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+def test_a_draw_inverts_the_distribution_function_and_is_the_likeliest_token_without_a_number(temperature: float) -> None:
     import torch
 
     logits = torch.randn(600, 500, generator=torch.Generator().manual_seed(0)) * 3
     uniform = torch.rand(600, generator=torch.Generator().manual_seed(1))
+    uniform[::2] = float("nan")
     chosen, logprobs = generate._draw(logits, uniform, temperature)
     plain = logits.double()
     assert (logprobs - plain.log_softmax(-1).gather(-1, chosen[..., None])[..., 0]).abs().max() < 1e-5
-    if temperature:
-        running = (plain / temperature).softmax(-1).cumsum(-1)
-        expected = torch.searchsorted(running, uniform.double()[..., None], right=True)[..., 0]
-    else:
-        expected = plain.argmax(-1)
+    running = (plain / temperature).softmax(-1).cumsum(-1)
+    expected = torch.searchsorted(running, uniform.double()[..., None], right=True)[..., 0]
+    assert torch.equal(chosen[::2], plain.argmax(-1)[::2])
     # In single precision a draw on the border of two tokens may fall to either.
-    assert (chosen != expected).float().mean() < 0.005
+    assert (chosen != expected)[1::2].float().mean() < 0.005
 
 
 @pytest.mark.parametrize("uniform", [0.0, 0.5, 1 - 2**-24, 1.0])
@@ -201,10 +210,18 @@ def seeds(k: int, seed: int = 0) -> list[list[int]]:
     return [[stream_seed(seed, str(prompt), index) for index in range(k)] for prompt in range(len(PROMPTS))]
 
 
+def greedy_and(streams: list[list[int]]) -> list[list[int | None]]:
+    return [[None, *row] for row in streams]
+
+
 def answer(
-    model: PreTrainedModel, prompts: Sequence[Sequence[int]], streams: Sequence[Sequence[int]], most: int = 20
+    model: PreTrainedModel,
+    prompts: Sequence[Sequence[int]],
+    streams: Sequence[Sequence[int | None]],
+    most: int = 20,
+    temperature: float = 1.0,
 ) -> list[list[Answer]]:
-    return sample(model, prompts, streams, end_ids=OFTEN, max_new_tokens=most)
+    return sample(model, prompts, streams, end_ids=OFTEN, max_new_tokens=most, temperature=temperature)
 
 
 def same(first: Sequence[Answer], second: Sequence[Answer]) -> bool:

@@ -27,18 +27,18 @@ def test_the_rounds_go_from_questions_to_rows(demo_run: RunFolder) -> None:
         ("Questions asked", "600"),
         ("Questions with at least one right answer", "54 (9.0\u00a0%)"),
         ("Questions with right and wrong answers", "51 (8.5\u00a0%)"),
-        ("Pairs kept: 51 own, 537 reference", "588"),
-        ("Rows trained on", "588"),
+        ("Training rows kept: 51 own, 537 reference", "588"),
+        ("Rows with a wrong answer beside the right one", "402 (68.4\u00a0%)"),
     ]
-    assert second.steps[3].label == "Pairs kept: 364 own, 12 corrected"
+    assert second.steps[3].label == "Training rows kept: 364 own, 12 corrected"
 
 
 def test_figures_that_nobody_foresaw_are_shown_and_missing_ones_are_not(build_run: Build) -> None:
     run = build_run()
-    figures = {"pairs": 3, "dropped_too_strange": 2, "kept_share": 0.5, "note": "text", "ok": True, "nested": {"a": 1}}
+    figures = {"rows": 3, "dropped_too_strange": 2, "kept_share": 0.5, "note": "text", "ok": True, "nested": {"a": 1}}
     run.finish("pairs-2", "0" * 64, [], figures, 1.0)
     counts = {count.label: count.value for count in next(stage for stage in funnel(read(run)) if stage.stage == "pairs-2").counts}
-    assert counts == {"Pairs kept": "3", "Dropped too strange": "2", "Kept share": "50.0\u00a0%"}
+    assert counts == {"Training rows kept": "3", "Dropped too strange": "2", "Kept share": "50.0\u00a0%"}
     assert rounds(read(run))[2].steps[0].words == "3"
 
 

@@ -43,7 +43,7 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, float]:
 def signal_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, float]:
     run, seconds = undisturbed(tmp_path_factory.mktemp("runs") / "signal", SIGNAL)
     figures = {name: entry["figures"] for name, entry in run.manifest["stages"].items()}
-    assert figures["pairs-1"]["pairs"] > 0 and figures["calibrate"]["changed_share"] > 0, "nothing was learned that a kill could spoil"
+    assert figures["pairs-1"]["rows"] > 0 and figures["calibrate"]["changed_share"] > 0, "nothing was learned that a kill could spoil"
     return run, seconds
 
 

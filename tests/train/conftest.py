@@ -26,7 +26,8 @@ def stock_trl(monkeypatch: pytest.MonkeyPatch) -> None:
     """Undo after each test what training changes in TRL for the whole process."""
     from trl.trainer import utils
 
-    monkeypatch.setattr(utils, "_use_triton", vars(utils)["_use_triton"])
+    for name in ("_use_triton", "_CHUNKED_LOGPROB_CHUNK_SIZE"):
+        monkeypatch.setattr(utils, name, vars(utils)[name])
 
 
 @pytest.fixture(scope="session")

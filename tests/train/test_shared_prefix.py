@@ -83,6 +83,7 @@ def test_the_batch_runs_as_trees_and_other_calls_as_they_were(random_model: Mode
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         widths.append(tuple(kwargs["input_ids"].shape))
+        assert ("tree" in kwargs) == (len(kwargs["input_ids"]) == 1 and kwargs.get("position_ids") is not None)
         return forward(*args, **kwargs)
 
     model.base_model.forward = counted  # type: ignore[method-assign]
@@ -165,7 +166,7 @@ def dpo_loss_and_gradients(
     from trl.trainer.dpo_config import DPOConfig
 
     from datasets import Dataset
-    from prefkit.train.trl_seams import PairTrainer, score_completions_only
+    from prefkit.train.trl_seams import PairTrainer, fit_head_to_processor
 
     pairs = [(ROWS[0], ROWS[1], 22), (ROWS[2], ROWS[3], 21), (ROWS[3], ROWS[2], 21)]
     rows = [{"prompt_ids": one[:cut], "chosen_ids": one[cut:], "rejected_ids": two[cut:]} for one, two, cut in pairs]
@@ -176,7 +177,7 @@ def dpo_loss_and_gradients(
     if shared:
         base: Any = model.get_base_model()
         assert shared_prefix.share_prefixes(base) is None
-        score_completions_only()
+        fit_head_to_processor()
     trainer = PairTrainer(
         model=model, args=arguments, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, groups=["a"] * 3, block=1
     )

@@ -62,6 +62,7 @@ def test_losses_go_through_the_fused_head_and_the_backbone() -> None:
     assert 'backbone_attr = "base_model"' in head
     assert "getattr(self, backbone_attr)(*args, **kwargs)" in head
     assert "compact = _use_triton(hidden_states.device)" in head
+    assert "                _CHUNKED_LOGPROB_CHUNK_SIZE,\n" in head
     assert parameters(vars(utils)["_use_triton"]) == ["device"]
 
 
@@ -89,7 +90,7 @@ def test_an_answer_without_reward_is_left_out_of_its_group() -> None:
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])
 @pytest.mark.parametrize("loss", [(["sigmoid", "sft"], [0.15, 1.0]), (["sft"], [1.0])], ids=["contrast", "nll alone"])
-def test_scoring_completions_only_changes_no_loss_and_no_gradient(
+def test_fitting_the_head_to_the_processor_changes_no_loss_and_no_gradient(
     kind: str,
     loss: tuple[list[str], list[float]],
     random_model: Callable[[str, str], PreTrainedModel],
@@ -101,12 +102,12 @@ def test_scoring_completions_only_changes_no_loss_and_no_gradient(
     from trl.kernels import chunked_logprob
     from trl.trainer import utils
 
-    from prefkit.train.trl_seams import score_completions_only
+    from prefkit.train.trl_seams import fit_head_to_processor
 
     monkeypatch.setattr(utils, "_use_triton", lambda _device: False)
     batch, trainer = pair_trainer(with_lora(random_model(kind, "sdpa")), loss, tokenizer, tmp_path)
     stock, stock_gradients, stock_scored = loss_and_gradients(trainer, batch, monkeypatch)
-    score_completions_only()
+    fit_head_to_processor()
     own, gradients, scored = loss_and_gradients(trainer, batch, monkeypatch)
     assert chunked_logprob._use_triton is not vars(utils)["_use_triton"], "kernels still ask whether there is Triton"
     assert abs(own - stock) < 1e-6

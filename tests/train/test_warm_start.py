@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from prefkit.errors import GuardError
+from prefkit.errors import DataError, GuardError
 from prefkit.train import warm_start
 from prefkit.train.checkpoints import latest_checkpoint, whole_checkpoints
 
@@ -28,20 +28,28 @@ Reports = Callable[..., Any]
 
 
 @pytest.fixture
-def pairs(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> Path:
-    """Four pairs over two databases: each question's own answer over its neighbour's."""
+def write_pairs(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> Callable[[Collection[int]], Path]:
+    """Write four pairs over two databases, each question's own answer over the next one's; those of `alone` have no rejected answer."""
     import pyarrow
     import pyarrow.parquet
 
-    rows = []
-    for number, question in enumerate(QUESTIONS):
-        messages = [{"role": "system", "content": "Answer."}, {"role": "user", "content": question}]
-        sides = [[*tokenizer.encode(ANSWERS[(number + shift) % 4]), tokenizer.eos_token_id] for shift in (0, 1)]
-        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-        database = "ab"[number % 2]
-        rows.append({"id": str(number), "prompt_ids": prompt, "chosen_ids": sides[0], "rejected_ids": sides[1], "database": database})
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "pairs.parquet")
-    return tmp_path / "pairs.parquet"
+    def write(alone: Collection[int]) -> Path:
+        rows = []
+        for number, question in enumerate(QUESTIONS):
+            messages = [{"role": "system", "content": "Answer."}, {"role": "user", "content": question}]
+            chosen, rejected = ([*tokenizer.encode(ANSWERS[(number + shift) % 4]), tokenizer.eos_token_id] for shift in (0, 1))
+            prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+            ids = {"prompt_ids": prompt, "chosen_ids": chosen, "rejected_ids": None if number in alone else rejected}
+            rows.append({"id": str(number), **ids, "database": "ab"[number % 2]})
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "pairs.parquet")
+        return tmp_path / "pairs.parquet"
+
+    return write
+
+
+@pytest.fixture
+def pairs(write_pairs: Callable[[Collection[int]], Path]) -> Path:
+    return write_pairs(())
 
 
 @pytest.fixture
@@ -81,6 +89,51 @@ def test_learning_rate_0_changes_nothing(run: Run, reports: Reports, tmp_path: P
     assert figures["changed_share"] == 0
     assert figures["loss_last"] == pytest.approx(figures["loss_first"], abs=1e-5)
     assert all(not value.any() for name, value in weights(tmp_path / "out/adapter").items() if "lora_B" in name)
+
+
+def test_rows_without_a_rejected_answer_teach_by_likelihood_alone(
+    write_pairs: Callable[[Collection[int]], Path], run: Run, reports: Reports, tmp_path: Path, weights: Callable, difference: Callable
+) -> None:
+    """Three steps from an adapter that is not zero; the column of rejected answers holds nothing but nulls, so it has no type."""
+
+    def train(name: str, alone: Collection[int], contrast: float) -> tuple[list[float], dict]:
+        write_pairs(alone)
+        report = reports()
+        run(name, report=report, adapter=tmp_path / "start/adapter", contrast=contrast, epochs=3)
+        return report.values("grad_norm"), weights(tmp_path / name / "adapter")
+
+    run("start", learning_rate=1e-2)
+    norms, adapter = train("alone", range(4), SETTINGS["contrast"])
+    likelihood_norms, likelihood = train("likelihood", range(4), 0.0)
+    paired_norms, paired = train("paired", (), SETTINGS["contrast"])
+    assert norms == pytest.approx(likelihood_norms, rel=1e-4)
+    assert difference(adapter, likelihood) < 1e-4
+    assert paired_norms != pytest.approx(likelihood_norms, rel=1e-3)
+    assert difference(paired, likelihood) > 1e-3, "contrast would be seen"
+
+
+def test_preference_is_measured_on_rows_with_two_sides(write_pairs: Callable[[Collection[int]], Path], run: Run, reports: Reports) -> None:
+    write_pairs((0, 3))
+    report = reports()
+    run(report=report, epochs=20, learning_rate=2e-2, batch=2)
+    accuracy = report.values("rewards/accuracies")
+    assert accuracy[-1] == 1.0
+    assert max(accuracy) <= 1.0
+    assert not report.values("rewards/chosen")
+
+
+def test_with_no_likelihood_only_rows_with_two_sides_are_trained_on(write_pairs: Callable[[Collection[int]], Path], run: Run) -> None:
+    write_pairs((0, 3))
+    assert run(nll=0.0, contrast=1.0)["rows"] == 2
+    write_pairs(range(4))
+    with pytest.raises(DataError, match="nll"):
+        run("none", nll=0.0, contrast=1.0)
+
+
+def test_a_row_without_a_rejected_answer_gets_the_chosen_one_there(write_pairs: Callable[[Collection[int]], Path], tmp_path: Path) -> None:
+    whole, some = (warm_start.read_pairs(str(write_pairs(alone)), tmp_path / "rows").to_list() for alone in ((), (1, 2)))
+    assert some == [{**row, "rejected_ids": row["chosen_ids"]} if number in (1, 2) else row for number, row in enumerate(whole)]
+    assert all(row["rejected_ids"] != row["chosen_ids"] for row in whole)
 
 
 @pytest.mark.parametrize(
