@@ -24,14 +24,14 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From the bottom to the top: a file imports only from what stands before its own package, or from its own package.
 # fmt: off
 ORDER = [
-    "errors", "names", "files", "hashing", "resources", "progress", "runfolder",
+    "errors", "names", "files", "hashing", "memory", "resources", "progress", "runfolder",
     "sandbox", "verify", "tasks", "models", "data", "train", "evaluate", "report", "scale",
     "recipe_text", "recipe_messages", "recipe_fields", "recipe", "context", "stages", "pipeline", "commands", "cli", "__main__",
 ]
 # fmt: on
 # Subclasses of other libraries' classes stand at the top of a file: of these, which are themselves imported inside functions only.
-SEAMS = {PACKAGE / "train" / f"{name}.py" for name in ("trl_seams", "fast_lora", "callbacks")}
-LATE = {f"prefkit.train.{file.stem}" for file in SEAMS}
+SEAMS = {PACKAGE / f"{name}.py" for name in ("models/tree_attention", "train/trl_seams", "train/fast_lora", "train/callbacks")}
+LATE = {f"prefkit.{file.parent.name}.{file.stem}" for file in SEAMS}
 TORCH = {"torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes"}
 HEAVY = TORCH | {"datasets", "pyarrow", "pandas", "matplotlib", "wandb", "sqlglot", "scipy"}
 

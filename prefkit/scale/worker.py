@@ -7,7 +7,6 @@ the log (standard error), never into the protocol.
 from __future__ import annotations
 
 import ctypes
-import gc
 import importlib
 import json
 import os
@@ -15,6 +14,8 @@ import signal
 import sys
 import threading
 import traceback
+
+from prefkit.memory import return_memory
 
 JOBS = {
     "answer": "prefkit.models.rollout_job:answer",
@@ -32,13 +33,6 @@ def _die_with_parent() -> None:
         # It may have died before that call. Its number is told, because in a container the parent itself can be process 1.
         if os.getppid() != int(os.environ.get("PREFKIT_PARENT", os.getppid())):
             os._exit(1)
-
-
-def _return_memory() -> None:
-    """Give what a job has freed back to the system, so that a stage's peak does not add to the next one's."""
-    gc.collect()
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
-        libc.malloc_trim(0)
 
 
 def main() -> None:
@@ -74,7 +68,7 @@ def main() -> None:
             if job.get("reports"):
                 arguments["report"] = emit
             result = getattr(importlib.import_module(module), function)(**arguments)
-            _return_memory()
+            return_memory()  # so that a stage's peak does not add to the next one's
             emit({"done": result})
         except Exception as error:  # the main process decides what a failure means
             emit({"error": str(error), "kind": type(error).__name__, "traceback": traceback.format_exc()})

@@ -134,7 +134,7 @@ class Workers:
             TQDM_DISABLE="1",
             PYTHONUNBUFFERED="1",
             # Blocks that training frees are kept for the next step, not given back and asked for again page by page; only the largest go
-            # back at once, since a heap that holds them fragments. A job's end returns the rest (`worker._return_memory`).
+            # back at once. What fragments the heap returns every few steps (`callbacks.MemoryCallback`) and at a job's end.
             MALLOC_MMAP_THRESHOLD_=str(32 << 20),
             MALLOC_TRIM_THRESHOLD_=str(1 << 30),
         )

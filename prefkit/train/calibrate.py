@@ -14,9 +14,10 @@ from prefkit.models.generate import sample, stream_seed
 from prefkit.models.load import LoraSpec, MergedCopy, ModelSpec, compute_dtype, end_ids
 from prefkit.train import guard
 from prefkit.train.checkpoints import latest_checkpoint
-from prefkit.train.training import micro_batch, quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
+from prefkit.train.training import quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
 
-MICRO_GROUPS = 2  # groups in one forward
+# Few steps on few groups: each is noisy, so the first are small, and the last settle.
+SCHEDULE = {"scheduler": "linear", "warmup_ratio": 0.2}
 
 
 def run(
@@ -38,7 +39,7 @@ def run(
     """
     from trl.trainer.grpo_config import GRPOConfig
 
-    from prefkit.train.callbacks import CandidateCallback, MetricsCallback
+    from prefkit.train.callbacks import CandidateCallback, MemoryCallback, MetricsCallback
     from prefkit.train.trl_seams import GroupTrainer
 
     quiet_datasets()
@@ -56,7 +57,7 @@ def run(
             reward_funcs=reward,
             train_dataset=prompt_rows(prompts, least=groups_per_rank(settings) * ranks()),
             processing_class=tokenizer,
-            callbacks=[metrics, CandidateCallback(folder / "candidates", settings["save_every"])],
+            callbacks=[metrics, CandidateCallback(folder / "candidates", settings["save_every"]), MemoryCallback()],
             sampler=sampler,
         )
         sampler.trainer = trainer
@@ -83,11 +84,10 @@ def grpo_arguments(folder: Path, spec: ModelSpec, settings: dict, seed: int) -> 
     """GRPOConfig's arguments. One optimiser step is one generation of `prompts` · `k` answers, shared out over the ranks in whole groups:
     a number of prompts that the ranks do not divide is rounded up."""
     k, groups = settings["k"], groups_per_rank(settings)
-    micro = micro_batch(groups, MICRO_GROUPS)
     return {
-        **training_arguments(folder, spec, {**settings, "scheduler": "constant", "warmup_ratio": 0}, seed, compute_dtype(spec.dtype)),
-        "per_device_train_batch_size": micro * k,
-        "gradient_accumulation_steps": groups // micro,
+        **training_arguments(folder, spec, {**settings, **SCHEDULE}, seed, compute_dtype(spec.dtype)),
+        "per_device_train_batch_size": k,  # one group a forward: few groups share a prefix, and more at once take memory
+        "gradient_accumulation_steps": groups,
         "num_generations": k,
         "max_completion_length": settings["max_new_tokens"],
         "max_steps": settings["steps"],

@@ -8,7 +8,10 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from prefkit.memory import return_memory
 from prefkit.train.training import write_adapter
+
+TIDY_EVERY = 4
 
 
 class MetricsCallback(TrainerCallback):
@@ -31,6 +34,14 @@ class MetricsCallback(TrainerCallback):
 
     def last(self, name: str) -> float | None:
         return next((row[name] for row in reversed(self.rows) if name in row), None)
+
+
+class MemoryCallback(TrainerCallback):
+    """Returns freed memory every few steps: batches differ in size, so the heap fragments (2.0 GB grew to 3.2 GB in 100 steps)."""
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step % TIDY_EVERY == 0:
+            return_memory()
 
 
 class CandidateCallback(TrainerCallback):

@@ -38,7 +38,7 @@ def run(
     """
     from trl.trainer.dpo_config import DPOConfig
 
-    from prefkit.train.callbacks import MetricsCallback
+    from prefkit.train.callbacks import MemoryCallback, MetricsCallback
     from prefkit.train.trl_seams import PairTrainer
 
     quiet_datasets()
@@ -66,7 +66,7 @@ def run(
         args=arguments,
         train_dataset=rows,
         processing_class=tokenizer,
-        callbacks=[metrics],
+        callbacks=[metrics, MemoryCallback()],
         groups=rows["database"],
         block=micro,
     )
