@@ -155,7 +155,7 @@ def test_groups_that_are_all_right_or_all_wrong_teach_nothing(run: Run) -> None:
 def test_a_step_has_the_prompts_that_it_was_asked_for(
     asked: int, k: int, run: Run, prompts: list[dict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also a number that micro-batches of two groups do not divide, and more than there are questions."""
+    """Also an odd number, and more than there are questions."""
     seen: list[int] = []
     sampler = calibrate.OwnSampler.__call__
 
