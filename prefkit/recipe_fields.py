@@ -140,6 +140,7 @@ class Calibrate(Group):
         default="dapo", description="TRL's GRPO loss"
     )
     scale_rewards: Literal["group", "batch", "none"] = Field(default="none", description="what rewards are divided by")
+    negatives: float = Field(default=1.0, ge=0, le=1, description="weight of answers below their group's mean; 1 is plain GRPO")
     save_every: int = Field(default=4, ge=1, le=100_000, description="steps between two checkpoints")
 
 

@@ -34,7 +34,7 @@ def run(
     """Calibrate and save the adapter into `output`/adapter, with a candidate every `save_every` steps as `output`/candidates/step-N.
 
     Args: adapter: the start and the reference; prompts: {"name", "messages", "golds", "databases"}; settings: steps, prompts, k,
-    learning_rate, beta, temperature, loss_type, scale_rewards, save_every, max_new_tokens, timeout_s, columns.
+    learning_rate, beta, temperature, loss_type, scale_rewards, negatives, save_every, max_new_tokens, timeout_s, columns.
     Returns the figures steps, tokens, reward_first, reward_last, kl_last, groups_with_signal, changed_share, start_difference.
     """
     from trl.trainer.grpo_config import GRPOConfig
@@ -57,8 +57,9 @@ def run(
             reward_funcs=reward,
             train_dataset=prompt_rows(prompts, least=groups_per_rank(settings) * ranks()),
             processing_class=tokenizer,
-            callbacks=[metrics, CandidateCallback(folder / "candidates", settings["save_every"]), MemoryCallback()],
+            callbacks=[metrics, CandidateCallback(folder / "candidates", settings["save_every"]), MemoryCallback(every=1)],
             sampler=sampler,
+            negatives=settings["negatives"],
         )
         sampler.trainer = trainer
         guard.before_training(trainer.model, adapter, start)

@@ -11,8 +11,6 @@ from transformers import TrainerCallback
 from prefkit.memory import return_memory
 from prefkit.train.training import write_adapter
 
-TIDY_EVERY = 4
-
 
 class MetricsCallback(TrainerCallback):
     """Sends every logged step to the main process and keeps the numbers that the stage reports."""
@@ -39,8 +37,11 @@ class MetricsCallback(TrainerCallback):
 class MemoryCallback(TrainerCallback):
     """Returns freed memory every few steps: batches differ in size, so the heap fragments (2.0 GB grew to 3.2 GB in 100 steps)."""
 
+    def __init__(self, every: int):
+        self.every = every
+
     def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step % TIDY_EVERY == 0:
+        if state.global_step % self.every == 0:
             return_memory()
 
 

@@ -59,14 +59,13 @@ def run(
         precompute_ref_log_probs=settings["epochs"] > 1,
         precompute_ref_batch_size=micro,
     )
-    metrics = MetricsCallback(report)
-    start = guard.Snapshot(policy)
+    metrics, start = MetricsCallback(report), guard.Snapshot(policy)
     trainer = PairTrainer(
         model=policy,
         args=arguments,
         train_dataset=rows,
         processing_class=tokenizer,
-        callbacks=[metrics, MemoryCallback()],
+        callbacks=[metrics, MemoryCallback(every=4)],
         groups=rows["database"],
         block=micro,
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SETTINGS = {
     "steps": 2, "prompts": 2, "k": 4, "learning_rate": 1e-3, "beta": 0.05, "temperature": 1.0, "loss_type": "dapo", "scale_rewards": "none",
-    "save_every": 1, "max_new_tokens": 6, "timeout_s": 2.0,
+    "negatives": 1.0, "save_every": 1, "max_new_tokens": 6, "timeout_s": 2.0,
 }  # fmt: skip
 
 Run = Callable[..., dict[str, Any]]
@@ -143,6 +143,24 @@ def test_answers_that_cannot_be_judged_teach_nothing(
     # Right answers and unjudged ones alone say nothing of what is better; were the unjudged wrong, they would.
     assert run("right", judge=lambda ids: 1.0 if ids[0] % 2 else None)["changed_share"] == 0
     assert run("wrong", judge=lambda ids: 1.0 if ids[0] % 2 else 0.0)["changed_share"] > 0.9
+
+
+@pytest.mark.parametrize("negatives", [1.0, 0.25, 0.0])
+def test_answers_below_the_mean_have_their_weight(negatives: float, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trl.trainer.grpo_trainer import GRPOTrainer
+
+    seen: list[float] = []
+    compute = GRPOTrainer._compute_loss
+
+    def spied(self: GRPOTrainer, model: Any, inputs: dict[str, torch.Tensor]) -> Any:
+        seen.extend(inputs["advantages"].tolist())
+        return compute(self, model, inputs)
+
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", spied)
+    run(negatives=negatives)
+    above, below = (sum(sign * value for value in seen if sign * value > 0) for sign in (1, -1))
+    assert above > 0
+    assert below == pytest.approx(negatives * above), "in a group of plain GRPO both sides have one weight"
 
 
 def test_groups_that_are_all_right_or_all_wrong_teach_nothing(run: Run) -> None:
