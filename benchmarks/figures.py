@@ -202,7 +202,7 @@ def aims(found: Figures, smoke: Sequence[Run], runs: Sequence[Run]) -> list[Figu
     def base(split: str) -> float | None:
         return found["splits"].get(split, {}).get("scores", {}).get("base", {}).get("greedy", {}).get("pooled", {}).get("mean")
 
-    memory = [run.bench["peak_memory_bytes"] / 1e9 for run in runs if run.bench.get("peak_memory_bytes")]
+    memory = [run["peak_memory_gb"] for run in found["runs"] if run["peak_memory_gb"]]
     helps = [run.bench["help_seconds"] for run in runs if run.bench.get("help_seconds")]
     whole = [run["minutes"] for run in found["runs"]]
     calibrated = {measure: gain("test", "calibrated", measure, "low") for measure in MEASURES}
