@@ -78,7 +78,8 @@ class PairTrainer(DPOTrainer):
         """TRL's loss; its metrics of preference are put right for rows with two equal sides, which prefer nothing."""
         loss = super()._compute_loss(model, inputs, return_outputs)
         chosen, rejected = inputs["input_ids"].chunk(2)
-        share = self.accelerator.gather((chosen != rejected).any(1).float()).mean().item()
+        differ: Any = self.accelerator.gather((chosen != rejected).any(1).float())
+        share = differ.mean().item()
         metrics = self._metrics["train" if self.model.training else "eval"]
         for name in ("rewards/chosen", "rewards/rejected"):  # without a reference for equal sides these say nothing
             metrics.pop(name, None)
