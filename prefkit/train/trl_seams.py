@@ -77,8 +77,7 @@ class PairTrainer(DPOTrainer):
     def _compute_loss(self, model, inputs, return_outputs):
         """TRL's loss; its metrics of preference are put right for rows with two equal sides, which prefer nothing."""
         loss = super()._compute_loss(model, inputs, return_outputs)
-        chosen, rejected = inputs["input_ids"].chunk(2)
-        differ: Any = self.accelerator.gather((chosen != rejected).any(1).float())
+        differ: Any = self.accelerator.gather(_sides_differ(inputs).float())
         share = differ.mean().item()
         metrics = self._metrics["train" if self.model.training else "eval"]
         for name in ("rewards/chosen", "rewards/rejected"):  # without a reference for equal sides these say nothing
@@ -93,9 +92,8 @@ class PairTrainer(DPOTrainer):
 
     def compute_ref_log_probs(self, model, inputs):
         """As TRL does, but only for rows whose sides differ: of equal ones the reference cancels out, and they get 0."""
-        chosen, rejected = inputs["input_ids"].chunk(2)
-        differ = (chosen != rejected).any(1)
-        logps = torch.zeros(2, len(chosen), device=chosen.device)
+        differ = _sides_differ(inputs)
+        logps = torch.zeros(2, len(differ), device=differ.device)
         if differ.any():
             both = differ.repeat(2)
             found = super().compute_ref_log_probs(model, {name: value[both] for name, value in inputs.items()})
@@ -104,6 +102,12 @@ class PairTrainer(DPOTrainer):
 
     def _get_train_sampler(self, *_args) -> Sampler[int]:
         return BlockSampler(self._groups, self._block, self.args.seed)
+
+
+def _sides_differ(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Which rows of a DPO batch, chosen sides first, have two different sides, (B,) boolean."""
+    chosen, rejected = inputs["input_ids"].chunk(2)
+    return (chosen != rejected).any(1)
 
 
 class PromptSampler(RepeatSampler):
