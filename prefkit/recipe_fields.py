@@ -78,7 +78,7 @@ class Rollouts(Group):
 
     temperature: Temperature = 1.0
     max_new_tokens: int = Field(default=64, ge=1, le=8192, description="longest answer in tokens")
-    branches: int = Field(default=128, ge=1, le=65_536, description="answers that one process decodes together")
+    branches: int = Field(default=256, ge=1, le=65_536, description="answers that one process decodes together, at most")
 
 
 class Pairs(Group):

@@ -1,15 +1,17 @@
 """Rollouts: answers of one model to prompts, each verified, committed batch by batch so that a killed run asks nothing twice.
 
-Batches are a function of the requests alone, and each answer has a random stream of its own, so a resumed stage ends with the same rows
-as one that was never interrupted.
+Batches are a function of the requests and of how many processes answer them, and each answer has a random stream of its own, so a resumed
+stage ends with the same rows as one that was never interrupted.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +23,9 @@ Row = dict[str, Any]
 
 
 class Pool(Protocol):
-    """What answers prompts: `scale.workers.Workers`, or a stand-in."""
+    """What answers prompts: `scale.workers.Workers`, or a stand-in. `processes`: how many batches it works on at once."""
+
+    processes: int
 
     def map(self, job: str, batches: Iterable[dict]) -> Iterator[tuple[int, Any]]: ...
 
@@ -37,7 +41,7 @@ class Sampling:
     temperature: float
     max_new_tokens: int
     seed: int
-    branches: int = 128
+    branches: int = 256
     greedy: bool = False
 
     @property
@@ -80,23 +84,18 @@ def collect(
     `partial` holds the batches that are done, for the next try; remove it once the rows are written. `advance(prompts, figures)` is told of
     each batch.
     """
-    size = max(1, sampling.branches // len(sampling.labels))
-    # Questions on one database stand together, so that a batch computes its schema once.
-    order = sorted(requests, key=lambda request: request.example.database)
-    batches = [order[start : start + size] for start in range(0, len(order), size)]
+    batches = _batches(requests, sampling.branches // len(sampling.labels), pool.processes)
     stream = stream or stage
-    identity = hash_value([stage, stream, asdict(sampling), [[request.name, request.messages] for request in requests]])
+    identity = hash_value([stage, stream, asdict(sampling), [[[one.name, one.messages] for one in batch] for batch in batches]])
     answers: dict[str, Row] = {}
     verdicts: dict[str, Row] = {}
     right = seen = 0
     for number, results in _answered(stream, batches, sampling, pool, partial, identity):
-        del number
         for result in results:
             answers[result["name"]] = result
         checks = [
             task.check(request.example, answer["completion"], id=_id(stage, request, label))
-            for request in order
-            if request.name in {result["name"] for result in results}
+            for request in batches[number]
             for label, answer in zip(sampling.labels, answers[request.name]["answers"], strict=True)
         ]
         for verdict in scheduler.verify(checks):
@@ -110,6 +109,18 @@ def collect(
         for label, answer in zip(sampling.labels, answers[request.name]["answers"], strict=True)
     ]
     return rows, [verdicts[row["id"]] for row in rows]
+
+
+def _batches(requests: Sequence[Request], most: int, processes: int) -> list[list[Request]]:
+    """The requests in batches of about one size, of at most `most` prompts (one, where that is 0), as many for each process.
+
+    Questions on one database stand together, so that a batch computes its schema once.
+    """
+    order = sorted(requests, key=lambda request: request.example.database)
+    rounds = math.ceil(len(order) / (max(1, most) * processes))
+    count = min(len(order), rounds * processes)
+    bounds = [len(order) * number // count for number in range(count + 1)] if count else []
+    return [order[start:stop] for start, stop in pairwise(bounds)]
 
 
 def _answered(

@@ -107,12 +107,14 @@ def _draw(logits: torch.Tensor, uniform: torch.Tensor, temperature: float) -> tu
     blocks = flat.unflatten(-1, (-1, block))
     peaks = blocks.amax(-1)
     peak = peaks.amax(-1, keepdim=True)
-    mass = (blocks - peak.unsqueeze(-1)).exp()
-    log_total = mass.sum(-1, dtype=torch.float32).sum(-1).log()
+    mass = (blocks - peak.unsqueeze(-1)).exp_()
+    sums = mass.sum(-1, dtype=torch.float32)
+    log_total = sums.sum(-1).log()
     rows = torch.arange(len(flat), device=flat.device)
     if temperature != 1:
         mass = ((blocks - peak.unsqueeze(-1)) / temperature).exp()
-    running = mass.sum(-1, dtype=torch.float32).cumsum(-1)
+        sums = mass.sum(-1, dtype=torch.float32)
+    running = sums.cumsum(-1)
     target = uniform.nan_to_num(0.0) * running[:, -1]
     # Rounding may put the target at or past the end of a sum: then the last block, and the last token in it, with any mass is taken.
     last_block = (running < running[:, -1:]).sum(-1)

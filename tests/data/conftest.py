@@ -75,8 +75,8 @@ class StandIn:
     `SELECT k`. A greedy answer is `SELECT 'greedy'`. It stops after `stop` batches as a killed process would. `asked`: the names of the
     prompts it was given, by batch."""
 
-    def __init__(self, answers: dict[str, list[str]] | None = None, stop: int | None = None) -> None:
-        self.answers, self.stop = answers or {}, stop
+    def __init__(self, answers: dict[str, list[str]] | None = None, stop: int | None = None, processes: int = 1) -> None:
+        self.answers, self.stop, self.processes = answers or {}, stop, processes
         self.asked: list[list[str]] = []
         self.arguments: list[Row] = []
 

@@ -75,6 +75,19 @@ def test_a_batch_has_as_many_prompts_as_fit_and_questions_on_one_database_stand_
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("processes", "branches", "sizes"),
+    [(1, 64, [8]), (2, 64, [4, 4]), (3, 64, [2, 3, 3]), (2, 6, [2, 2, 2, 2]), (2, 4, [2] * 4), (9, 64, [1] * 8)],
+)
+def test_batches_are_even_so_that_no_process_waits_for_another(
+    processes: int, branches: int, sizes: list[int], asked: Collect, pool: Pool
+) -> None:
+    one = pool(processes=processes)
+    rows, _ = asked(one, replace(SAMPLING, branches=branches))
+    assert sorted(map(len, one.asked)) == sizes
+    assert [row["id"] for row in rows] == [row["id"] for row in asked(pool())[0]]
+
+
 def test_the_greedy_answer_comes_before_the_samples_and_counts_as_one_of_the_batch(
     asked: Collect, pool: Pool, examples: list[Example]
 ) -> None:
