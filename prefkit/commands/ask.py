@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from prefkit.recipe import Recipe
     from prefkit.runfolder import RunFolder
     from prefkit.tasks.sql import SqlTask
-    from prefkit.verify.scheduler import QueryResult
+    from prefkit.verify.query import QueryResult
 
 ABOUT = "Ask a run's base model and its trained model a question; show both queries side by side, each executed, with its rows."
 EXAMPLE = 'prefkit ask runs/sql-gen-0123456789 "How many orders are open?" --database shop'
@@ -125,6 +125,7 @@ def answer(source: RunFolder, chosen: Recipe, task: SqlTask, database: str, ques
     from prefkit.resources import cache_dir
     from prefkit.scale.workers import Workers, plan_processes
     from prefkit.verify.extract import extract_sql
+    from prefkit.verify.query import query
     from prefkit.verify.scheduler import Scheduler
 
     machine.require(chosen.profile, chosen.model.name)
@@ -151,7 +152,7 @@ def answer(source: RunFolder, chosen: Recipe, task: SqlTask, database: str, ques
         replies = {}
         for number, side in enumerate(SIDES):
             sql = extract_sql(completions[number])
-            result = scheduler.query(str(task.databases[database][0]), sql, chosen.task.timeout_s, MOST_ROWS) if sql else None
+            result = query(scheduler, str(task.databases[database][0]), sql, chosen.task.timeout_s, MOST_ROWS) if sql else None
             replies[side] = Reply(completions[number], sql, result)
     return replies
 

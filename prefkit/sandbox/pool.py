@@ -10,45 +10,37 @@ import os
 import selectors
 import signal
 import time
-from collections import deque
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Mapping
 
 from prefkit.errors import IsolationUnavailable
-from prefkit.sandbox.worker import Job, Result, Worker
+from prefkit.sandbox.job import Answer, Job
+from prefkit.sandbox.worker import Worker
 
 DEPTH = 4
 """Jobs in one worker's pipe: enough that it never waits for the next, few enough that little is queued behind a slow one."""
+SQLITE_ONLY = {"sqlite": "P"}
 _MAX_ATTEMPTS = 3
 _MAX_FAILED_STARTS = 5
 _OUT_OF_TIME = {-signal.SIGPROF, -signal.SIGXCPU}
 _ENGINE_FAULTS = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, -signal.SIGILL, -signal.SIGFPE}
 
 
-@dataclass(slots=True)
-class Answer:
-    """Results of a job: one for each database, up to the first that is not ok. Seconds of the processor and of the wall; peak in bytes."""
-
-    results: list[Result]
-    cpu_s: float = 0.0
-    wall_s: float = 0.0
-    peak_mem: int = 0
-
-    @property
-    def last(self) -> Result:
-        return self.results[-1]
-
-
 class WorkerPool:
-    """A context manager around worker processes, which are started when there is work for them."""
+    """A context manager around worker processes, which are started when there is work for them: up to `workers` of each kind.
 
-    def __init__(self, workers: int = 2) -> None:
+    tiers: the isolation in which each kind of worker runs.
+    """
+
+    def __init__(self, workers: int = 2, tiers: Mapping[str, str] = SQLITE_ONLY) -> None:
         if workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
+        self.tiers = dict(tiers)
         self.executions = 0
         self.replaced = 0
         self._size = workers
         self._workers: list[Worker] = []
-        self._queue: deque[Job] = deque()
+        self._queues: defaultdict[str, deque[Job]] = defaultdict(deque)
         self._alone: deque[Job] = deque()
         self._selector = selectors.DefaultSelector()
         self._failed_starts = 0
@@ -64,19 +56,20 @@ class WorkerPool:
     @property
     def backlog(self) -> int:
         """Jobs that no worker has been given yet."""
-        return len(self._queue) + len(self._alone)
+        return sum(map(len, self._queues.values())) + len(self._alone)
 
     def submit(self, job: Job, first: bool = False) -> None:
         """Queue a job, `first` ahead of those that wait: for what finishes something begun."""
+        queue = self._queues[job.kind]
         if first:
-            self._queue.appendleft(job)
+            queue.appendleft(job)
         else:
-            self._queue.append(job)
+            queue.append(job)
         self._dispatch()
 
     def drop_queued(self) -> None:
         """Forget the jobs that no worker has been given yet."""
-        self._queue.clear()
+        self._queues.clear()
         self._alone.clear()
 
     def run(self, job: Job) -> Answer:
@@ -127,17 +120,15 @@ class WorkerPool:
         if self._alone:
             self._dispatch_alone()
             return
-        while self._queue:
-            worker = self._least_busy()
-            if worker is None:
-                break
-            self._give(worker, self._queue.popleft())
+        for kind, queue in self._queues.items():
+            while queue and (worker := self._least_busy(kind)) is not None:
+                self._give(worker, queue.popleft())
 
     def _dispatch_alone(self) -> None:
         """A job that must run alone waits until nothing else runs, and nothing else is handed out meanwhile."""
         if any(worker.jobs for worker in self._workers):
             return
-        worker = self._least_busy()
+        worker = self._least_busy(self._alone[0].kind)
         if worker is not None:
             self._give(worker, self._alone.popleft())
 
@@ -151,10 +142,11 @@ class WorkerPool:
             with contextlib.suppress(KeyError):
                 self._selector.register(worker.stdin, selectors.EVENT_WRITE, worker)
 
-    def _least_busy(self) -> Worker | None:
-        worker = min(self._workers, key=lambda worker: len(worker.jobs), default=None)
-        if len(self._workers) < self._size and (worker is None or worker.jobs):
-            worker = Worker()
+    def _least_busy(self, kind: str) -> Worker | None:
+        workers = [worker for worker in self._workers if worker.kind == kind]
+        worker = min(workers, key=lambda worker: len(worker.jobs), default=None)
+        if len(workers) < self._size and (worker is None or worker.jobs):
+            worker = Worker(kind, self.tiers[kind])
             self._workers.append(worker)
             self._selector.register(worker.stdout, selectors.EVENT_READ, worker)
         return worker if worker is not None and len(worker.jobs) < DEPTH else None
@@ -174,7 +166,7 @@ class WorkerPool:
             job = worker.jobs.popleft()
             worker.cpu_used += message["cpu"]
             self.executions += len(message["results"])
-            results = [Result.read(raw) for raw in message["results"]]
+            results = [job.read(raw) for raw in message["results"]]
             done.append((job, Answer(results, message["cpu"], message["wall"], message["peak"])))
         return done
 
@@ -198,24 +190,24 @@ class WorkerPool:
         elif jobs and code != 0:  # 0: it made way for a fresh one
             self.replaced += 1
             self._judge_death(jobs.pop(0), code, cpu, overran)
-        self._queue.extendleft(reversed(jobs))
+        self._queues[worker.kind].extendleft(reversed(jobs))
 
     def _judge_death(self, job: Job, code: int, cpu: float, overran: bool) -> None:
         job.attempts += 1
         late = overran or code in _OUT_OF_TIME
         if late and job.alone:
-            starved = overran and cpu < job.limits.timeout_s / 4
-            result = Result("infra", "no processor time") if starved else Result("timeout", "time limit: processor time")
+            starved = overran and cpu < job.timeout_s() / 4
+            outcome = job.failed("infra", "no processor time") if starved else job.failed("timeout", "time limit: processor time")
         elif not late and job.attempts >= _MAX_ATTEMPTS:
             status = "crash" if code in _ENGINE_FAULTS else "infra"
-            what = "the database engine died" if status == "crash" else "worker lost"
-            result = Result(status, f"{what} ({_ending(code)})")
+            what = "the engine died" if status == "crash" else "worker lost"
+            outcome = job.failed(status, f"{what} ({_ending(code)})")
         else:
             # A time-out counts after a second run with the machine to itself; a lost worker may have been another's fault.
             job.alone = True
             self._alone.append(job)
             return
-        self._lost.append((job, Answer([result], cpu, cpu)))
+        self._lost.append((job, Answer([outcome], cpu, cpu)))
 
     def _remove(self, worker: Worker) -> tuple[int, float]:
         self._workers.remove(worker)

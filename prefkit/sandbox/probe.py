@@ -8,9 +8,9 @@ import tempfile
 from dataclasses import dataclass
 
 from prefkit.errors import IsolationUnavailable
+from prefkit.sandbox.job import SqlJob
 from prefkit.sandbox.limits import SqlLimits
 from prefkit.sandbox.pool import WorkerPool
-from prefkit.sandbox.worker import Job
 
 TIERS = ("A", "B", "P")
 """Isolation from strong to weak. A: namespaces, system-call filter, Landlock. B: the latter two. P: a guarded process with limits."""
@@ -59,7 +59,7 @@ def probe_sqlite() -> Probe:
         try:
             with WorkerPool(1) as pool:
                 for tried, sql, wanted in _CANARIES:
-                    job = Job(sql.replace("{folder}", folder), ((path, ""),), SqlLimits(timeout_s=0.2, rows=1000))
+                    job = SqlJob(sql.replace("{folder}", folder), ((path, ""),), SqlLimits(timeout_s=0.2, rows=1000))
                     result = pool.run(job).last
                     evidence.append(Evidence(tried, result.status == wanted, f"{result.status}: {result.reason}"))
         except IsolationUnavailable as error:

@@ -7,100 +7,25 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from prefkit.errors import IsolationUnavailable
-from prefkit.sandbox.limits import SqlLimits
-
-_ROOT = str(Path(__file__).resolve().parents[2])
-_KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
-"""What the dynamic linker may need to find SQLite; nothing else of the environment reaches a worker."""
+from prefkit.sandbox.job import Job
+from prefkit.sandbox.launch import command
 
 START_S = 30.0
 """Seconds within which a worker must have started. It takes about 0.03 on an idle machine."""
 
 
-@dataclass(slots=True, eq=False)
-class Job:
-    """One query on one or more data instances, or (with `script`) a database to build from schema text.
-
-    databases: (absolute path, stamp); the stamp tells versions of one file apart. order: "" for the file itself, or a key of
-    sqlite_shadow.ORDERS. tag: anything of the caller's. attempts, alone: kept by the pool.
-    """
-
-    sql: str
-    databases: tuple[tuple[str, str], ...]
-    limits: SqlLimits
-    order: str = ""
-    script: str | None = None
-    tag: Any = None
-    attempts: int = 0
-    alone: bool = False
-
-    def line(self) -> bytes:
-        cpu = self.limits.timeout_s + (2.0 if self.order else 0.0)
-        message: dict[str, Any] = {"cpu": cpu}
-        if self.script is not None:
-            message |= {"op": "build", "script": self.script}
-        else:
-            message |= {"op": "run", "sql": self.sql, "databases": self.databases, "order": self.order, "steps": self.limits.steps}
-            message |= {"rows": self.limits.rows, "bytes": self.limits.bytes, "truncate": self.limits.truncate}
-        return json.dumps(message, separators=(",", ":")).encode() + b"\n"
-
-    def wall_s(self) -> float:
-        return self.limits.wall_s(len(self.databases)) + (4.0 if self.order else 0.0)
-
-
-@dataclass(slots=True)
-class Result:
-    """What came of one query on one database.
-
-    status: ok, error, policy, timeout, limit, database (the file cannot be read), crash (the engine died), infra (the worker was lost).
-    uses: "clock", "random" where the query read them. faithful: see sqlite_shadow. image: bytes of a built database, base64.
-    """
-
-    status: str
-    reason: str = ""
-    columns: list[str] = field(default_factory=list)
-    rows: list[tuple] = field(default_factory=list)
-    uses: tuple[str, ...] = ()
-    truncated: bool = False
-    faithful: bool = True
-    image: str = ""
-
-    @classmethod
-    def read(cls, raw: dict[str, Any]) -> Result:
-        rows = raw.get("rows", [])
-        rows = read_rows(rows) if raw.get("blobs") else list(map(tuple, rows))
-        return cls(
-            raw["status"],
-            raw.get("reason", ""),
-            raw.get("columns", []),
-            rows,
-            tuple(raw.get("uses", ())),
-            raw.get("truncated", False),
-            not raw.get("unfaithful", False),
-            raw.get("image", ""),
-        )
-
-
-def read_rows(rows: list[list[Any]]) -> list[tuple]:
-    """Rows as JSON holds them, with their blobs."""
-    return [tuple([bytes.fromhex(value["blob"]) if type(value) is dict else value for value in row]) for row in rows]
-
-
 class Worker:
     """A running worker. The pool reads `jobs` (in flight, oldest first) and `since` (when the oldest began, seconds of time.monotonic)."""
 
-    def __init__(self) -> None:
-        """Start the process; it reports for work with a first line. Raises IsolationUnavailable where no process can be started."""
+    def __init__(self, kind: str, tier: str) -> None:
+        """Start a process of that kind; it reports for work with a first line. Raises IsolationUnavailable where none can be started."""
+        self.kind = kind
         self.jobs: deque[Job] = deque()
         self.since = time.monotonic()
         self.version = ""
@@ -109,23 +34,22 @@ class Worker:
         self._out = bytearray()
         self._rest = b""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in reap)
-        # The parent-death signal follows the thread that starts the process, so only a main thread's workers may have it.
-        main_thread = threading.current_thread() is threading.main_thread()
-        code = f"import sys; sys.path.append({_ROOT!r}); from prefkit.sandbox.sqlite_worker import main; main({os.getpid()}, {main_thread})"
+        launch = command(kind, tier)
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", code],
+                launch.argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 cwd="/",
-                env={name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ},
+                env=launch.env,
+                pass_fds=launch.pass_fds,
                 start_new_session=True,  # Ctrl-C is for the parent, which ends its workers itself
                 bufsize=0,
             )
         except OSError as error:
             self._errors.close()
-            raise IsolationUnavailable(f"a worker process cannot be started with {sys.executable}: {error}") from error
+            raise IsolationUnavailable(f"a worker process cannot be started with {launch.argv[0]}: {error}") from error
         assert self.process.stdin is not None and self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
         os.set_blocking(self.stdin, False)

@@ -17,15 +17,14 @@ import json
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from prefkit.sandbox.job import Answer, Result, SqlJob, read_rows
 from prefkit.sandbox.limits import MAX_SQL, SqlLimits
-from prefkit.sandbox.pool import Answer
 from prefkit.sandbox.sqlite_shadow import ORDERS
-from prefkit.sandbox.worker import Job, Result, read_rows
 from prefkit.verify.compare import Expected, Row, difference, same_value
 from prefkit.verify.gold_text import GoldText, key_columns, read_gold, with_columns
 
 Databases = tuple[tuple[str, str], ...]
-Steps = Generator[Job, Answer, "Gold"]
+Steps = Generator[SqlJob, Answer, "Gold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def prepare(sql: str, databases: Databases, limits: SqlLimits) -> Steps:
     text = read_gold(sql)
     if not text.sql or len(text.sql) > MAX_SQL:
         return Gold(problem="gold is empty text" if not text.sql else f"gold is longer than {MAX_SQL} characters")
-    answer = yield Job(text.sql, databases, limits)
+    answer = yield SqlJob(text.sql, databases, limits)
     last = answer.last
     if last.status != "ok":
         return Gold(problem=_failure(last), infra=last.status == "infra")
@@ -73,7 +72,7 @@ def _failure(result: Result) -> str:
 
 def _expected(
     text: GoldText, results: list[Result], databases: Databases, limits: SqlLimits
-) -> Generator[Job, Answer, tuple[Expected, ...]]:
+) -> Generator[SqlJob, Answer, tuple[Expected, ...]]:
     """The results with the lengths of their runs of equal sort keys, where the gold orders its rows."""
     if not text.ordered or all(len(result.rows) < 2 for result in results):
         return tuple(Expected(len(result.columns), result.rows) for result in results)
@@ -96,11 +95,11 @@ def _expected(
 
 def _fetch_keys(
     text: GoldText, missing: list[str], results: list[Result], databases: Databases, limits: SqlLimits
-) -> Generator[Job, Answer, list[list[Row]] | None]:
+) -> Generator[SqlJob, Answer, list[list[Row]] | None]:
     """Each instance's rows with the missing keys behind them, or None where no rewrite gives the gold's own rows."""
     width = len(results[0].columns)
     for query in with_columns(text, missing):
-        answer = yield Job(query, databases, limits.longer(2))
+        answer = yield SqlJob(query, databases, limits.longer(2))
         if len(answer.results) == len(results) and answer.last.status == "ok":
             same = all([row[:width] for row in more.rows] == result.rows for more, result in zip(answer.results, results, strict=True))
             if same:
@@ -123,13 +122,13 @@ def _ties(keys: list[Row], fold_case: bool) -> tuple[int, ...]:
     return tuple(runs)
 
 
-def _ambiguity(text: GoldText, instances: tuple[Expected, ...], databases: Databases, limits: SqlLimits) -> Generator[Job, Answer, str]:
+def _ambiguity(text: GoldText, instances: tuple[Expected, ...], databases: Databases, limits: SqlLimits) -> Generator[SqlJob, Answer, str]:
     """Why the gold has more than one right result, or "". Databases of which no copy can be made are not looked at."""
     if text.tied_to_storage:
         return ""
     comparable = list(range(len(databases)))
     for order in ORDERS:
-        answer = yield Job(text.sql, databases, limits.longer(3), order=order)
+        answer = yield SqlJob(text.sql, databases, limits.longer(3), order=order)
         for i, result in enumerate(answer.results):
             if i not in comparable or result.status != "ok" or not difference(instances[i], len(result.columns), result.rows):
                 continue

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-import math
-import tempfile
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from prefkit.errors import DataError
-from prefkit.sandbox.limits import SqlLimits
-from prefkit.sandbox.pool import WorkerPool
+from prefkit.errors import DataError, IsolationUnavailable
 from prefkit.sandbox.probe import TIERS
-from prefkit.sandbox.worker import Job
-from prefkit.verify.scheduler import TIER, Scheduler
-from prefkit.verify.sql import SqlCheck
+from prefkit.verify.scheduler import Scheduler
 from prefkit.verify.verdict import Status, Verdict
+from prefkit.verify.verifier import VERIFIERS, Check, Source, Unverifiable
 
-KINDS = ("sql",)
-_COLUMNS = ("in_order", "any_order")
-_MAX_TIMEOUT_S = 600.0
+_MARKS = {"sql": ({"gold", "schema"}, {"gold", "database"}), "python": ({"tests"}, {"entry", "cases"})}
+"""Fields by which a line that names no verifier is known."""
 
 
 def verdicts_for_lines(
@@ -31,10 +23,10 @@ def verdicts_for_lines(
 ) -> Iterator[dict[str, Any]]:
     """Verdicts as plain dicts (`Verdict.to_dict`), one for each line of a JSON-lines file; empty lines are passed over.
 
-    A line: {"id": …, "verifier": "sql", "schema": SQL text | "database": path or [paths], "gold": query or [queries], "answer": text,
-    "timeout": seconds, "columns": "in_order" | "any_order"}. A relative database path is looked for beside the file, then in the
-    current folder. A line that cannot be read gets REFUSED with the line's number and what was expected. `min_isolation` refuses
-    verifiers that run with less than that tier. Raises DataError when the file itself cannot be read.
+    A line: {"id": …, "verifier": kind, "answer": text, "timeout": seconds, …}; the other fields are the verifier's (see its `read`). A
+    relative path is looked for beside the file, then in the current folder. A line that cannot be read gets REFUSED with the line's
+    number and what was expected. `min_isolation` refuses verifiers that run with less than that tier. Raises DataError when the file
+    itself cannot be read.
     """
     path = Path(path)
     if min_isolation is not None and min_isolation not in TIERS:
@@ -43,21 +35,22 @@ def verdicts_for_lines(
         file = path.open("rb")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-    with file, _Schemas(path.resolve().parent) as schemas, Scheduler(workers, Path(cache) if cache else None) as scheduler:
+    with file, Scheduler(workers, Path(cache) if cache else None, min_isolation) as scheduler:
         refused: deque[tuple[int, Verdict]] = deque()
+        source = Source(path.resolve().parent, timeout_s)
         position = 0
 
-        def checks() -> Iterator[SqlCheck]:
+        def checks() -> Iterator[Check]:
             nonlocal position
             for number, raw in enumerate(file, 1):
                 if not raw.strip():
                     continue
                 position += 1
-                check = _read_line(raw, number, timeout_s, min_isolation, schemas)
-                if isinstance(check, SqlCheck):
-                    yield check
-                else:
+                check = _read_line(raw, number, source, scheduler, min_isolation)
+                if isinstance(check, Verdict):
                     refused.append((position, check))
+                else:
+                    yield check
 
         # Lines that are refused never reach the scheduler: they are put back in their places.
         given = 0
@@ -71,7 +64,7 @@ def verdicts_for_lines(
             yield refused.popleft()[1].to_dict()
 
 
-def _read_line(raw: bytes, number: int, timeout_s: float, min_isolation: str | None, schemas: _Schemas) -> SqlCheck | Verdict:
+def _read_line(raw: bytes, number: int, source: Source, scheduler: Scheduler, min_isolation: str | None) -> Check | Verdict:
     """The check that a line asks for, or the verdict that says why there is none."""
     line_id = str(number)
     try:
@@ -80,87 +73,29 @@ def _read_line(raw: bytes, number: int, timeout_s: float, min_isolation: str | N
             raise ValueError(f"expected a JSON object, found {type(line).__name__}")
         if line.get("id") is not None:
             line_id = str(line["id"])
-        return _check(line, line_id, timeout_s, min_isolation, schemas)
-    except _Unverifiable as error:
-        return Verdict(line_id, Status.UNVERIFIABLE, None, str(error), tier=TIER)
+        return _check(line, line_id, source, scheduler, min_isolation)
+    except Unverifiable as error:
+        return Verdict(line_id, Status.UNVERIFIABLE, None, str(error), tier="")
     except UnicodeDecodeError as error:
         reason = f"not UTF-8 at byte {error.start + 1}"
     except json.JSONDecodeError as error:
         reason = f"not JSON: {error.msg} at column {error.colno}"
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, IsolationUnavailable) as error:
         reason = str(error) or "too deeply nested"
-    return Verdict(line_id, Status.REFUSED, None, f"line {number}: {reason}")
+    return Verdict(line_id, Status.REFUSED, None, f"line {number}: {reason}", tier="")
 
 
-def _check(line: dict[str, Any], line_id: str, timeout_s: float, min_isolation: str | None, schemas: _Schemas) -> SqlCheck:
-    """Raises ValueError where the line breaks the format, _Unverifiable where its database does."""
-    kind = line.get("verifier", "sql" if "gold" in line and ("schema" in line or "database" in line) else None)
-    if kind not in KINDS:
-        raise ValueError(f"unknown verifier {kind!r}; there is: {', '.join(KINDS)}")
-    if min_isolation is not None and TIERS.index(TIER) > TIERS.index(min_isolation):
-        raise ValueError(f"the sql verifier runs at tier {TIER}, which is less than the {min_isolation} asked for")
-    answer = line.get("answer")
-    if not isinstance(answer, str):
+def _check(line: dict[str, Any], line_id: str, source: Source, scheduler: Scheduler, min_isolation: str | None) -> Check:
+    """Raises ValueError where the line breaks the format, Unverifiable where its task cannot be judged by."""
+    kind = line.get("verifier")
+    if kind is None:
+        kind = next((name for name, marks in _MARKS.items() if any(mark <= line.keys() for mark in marks)), None)
+    if not isinstance(kind, str) or kind not in VERIFIERS:
+        raise ValueError(f"unknown verifier {kind!r}; there is: {', '.join(VERIFIERS)}")
+    verifier = scheduler.verifier(kind)
+    tier = scheduler.tier(verifier)
+    if min_isolation is not None and tier and TIERS.index(tier) > TIERS.index(min_isolation):
+        raise ValueError(f"the {kind} verifier runs at tier {tier}, which is less than the {min_isolation} asked for")
+    if not isinstance(line.get("answer"), str):
         raise ValueError('"answer" must be text')
-    golds = _texts(line, "gold")
-    timeout = line.get("timeout", timeout_s)
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not (math.isfinite(timeout) and 0 < timeout <= _MAX_TIMEOUT_S):
-        raise ValueError(f'"timeout" must be a number of seconds above 0 and up to {_MAX_TIMEOUT_S:g}')
-    columns = line.get("columns", "in_order")
-    if columns not in _COLUMNS:
-        raise ValueError(f'"columns" is one of {", ".join(_COLUMNS)}')
-    if ("schema" in line) == ("database" in line):
-        raise ValueError('expected either "schema" (SQL text) or "database" (a path or a list of paths)')
-    if "schema" in line:
-        databases = tuple(schemas.build(text) for text in _texts(line, "schema"))
-    else:
-        databases = schemas.find(_texts(line, "database"))
-    return SqlCheck(line_id, answer, golds, databases, float(timeout), columns)
-
-
-def _texts(line: dict[str, Any], name: str) -> tuple[str, ...]:
-    value = line.get(name)
-    values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or not values or not all(isinstance(item, str) and item.strip() for item in values):
-        raise ValueError(f'"{name}" must be text or a list of texts, and not empty')
-    return tuple(values)
-
-
-class _Unverifiable(Exception):
-    """The line can be read, but its database cannot be built."""
-
-
-class _Schemas:
-    """Builds the databases that lines give as SQL text: each text once, in a guarded worker, into a folder that goes away at the end."""
-
-    def __init__(self, beside: Path) -> None:
-        self._beside = beside
-        self._folder = tempfile.TemporaryDirectory(prefix="prefkit-")
-        self._pool = WorkerPool(1)
-        self._built: dict[str, str | Exception] = {}
-
-    def __enter__(self) -> _Schemas:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.close()
-        self._folder.cleanup()
-
-    def find(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(str(self._beside / name) if (self._beside / name).exists() else name for name in names)
-
-    def build(self, script: str) -> str:
-        """The path of the SQLite file that `script` makes. Raises _Unverifiable with SQLite's message where it fails."""
-        key = hashlib.sha256(script.encode("utf-8", "surrogatepass")).hexdigest()
-        if key not in self._built:
-            result = self._pool.run(Job("", (), SqlLimits(timeout_s=10.0), script=script)).last
-            if result.status == "ok":
-                target = Path(self._folder.name) / f"{key}.sqlite"
-                target.write_bytes(base64.b64decode(result.image))
-                self._built[key] = str(target)
-            else:
-                self._built[key] = _Unverifiable(f"schema fails: {result.reason}")
-        built = self._built[key]
-        if isinstance(built, Exception):
-            raise built
-        return built
+    return verifier.read(line, line_id, source)

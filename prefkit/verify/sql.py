@@ -22,16 +22,13 @@ holds nothing of the gold, not even its shape.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from prefkit.sandbox.job import Answer, Result
 from prefkit.sandbox.limits import MAX_SQL
-from prefkit.sandbox.pool import Answer
-from prefkit.sandbox.worker import Result
 from prefkit.verify.compare import difference
-from prefkit.verify.extract import extract_sql
 from prefkit.verify.gold import Gold
-from prefkit.verify.verdict import Status
-
-__all__ = ["NO_SQL", "Judgement", "SqlCheck", "extract_sql", "feedback_of", "judge", "tidy_error"]
+from prefkit.verify.verdict import Judgement, Status
 
 NO_SQL = "no SQL in the answer"
 _STATUS = {
@@ -42,28 +39,33 @@ _SHOWN_ROWS, _SHOWN_CHARACTERS = 3, 40
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaText:
+    """SQL that makes a database: CREATE TABLE …; INSERT …"""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
 class SqlCheck:
     """One answer to judge.
 
     answer: free model text. golds: accepted queries, any one suffices. databases: SQLite files, data instances of one schema, all must
-    agree. timeout_s: time limit of one execution in seconds (see limits.SqlLimits). columns: "in_order" or "any_order".
+    agree; or the SQL texts that make them (see `SchemaText`). timeout_s: time limit of one execution in seconds (see limits.SqlLimits).
+    columns: "in_order" or "any_order".
     """
 
+    kind: ClassVar[str] = "sql"
     id: str
     answer: str
     golds: tuple[str, ...]
-    databases: tuple[str, ...]
+    databases: tuple[str | SchemaText, ...]
     timeout_s: float = 2.0
     columns: str = "in_order"
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What a verdict says of the answer: status, reason, and feedback for a correction turn."""
-
-    status: Status
-    reason: str
-    feedback: str | None = None
+def status_of(outcome: str) -> Status:
+    """The status of a query that did not run, by what its worker said."""
+    return _STATUS[outcome]
 
 
 def unusable(golds: list[Gold]) -> Judgement | None:
@@ -90,7 +92,7 @@ def judge(golds: list[Gold], answer: Answer, columns: str = "in_order") -> Judge
     last = answer.last
     if last.status != "ok":
         reason = tidy_error(last.reason)
-        return Judgement(_STATUS[last.status], reason, f"The query does not run: {reason}.")
+        return Judgement(status_of(last.status), reason, f"The query does not run: {reason}.")
     uses = {use for result in answer.results for use in result.uses}
     if uses:
         reason = "reads the clock" if "clock" in uses else "uses random()"

@@ -38,13 +38,32 @@ def score_of(status: Status) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a verifier says of one answer.
+
+    reason: short and uniform, so that failures can be grouped. feedback: text for a correction turn, without anything of the gold.
+    score: where a verifier gives partial ones; None is 1.0 for PASS and 0.0 for every other scored status.
+    """
+
+    status: Status
+    reason: str
+    feedback: str | None = None
+    score: float | None = None
+
+    @property
+    def points(self) -> float | None:
+        """The verdict's score."""
+        return score_of(self.status) if self.score is None or self.status not in SCORED else self.score
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One answer judged.
 
     reason: short and uniform, so that failures can be grouped. feedback: text for a correction turn, without anything of the gold.
-    trust: "executed", "in_process" or "model". tier: isolation in force (A, B, P). cpu_s, wall_s: seconds of the answer's execution.
-    peak_mem: most resident memory of the worker, bytes. cached: taken from an earlier judgement. key: hash of all that decides the verdict.
-    versions: engine and judge.
+    trust: "executed", "in_process" or "model". tier: isolation in force (A, B, P; empty where nothing of the answer runs).
+    cpu_s, wall_s: seconds of the answer's execution. peak_mem: most resident memory of the worker, bytes. cached: taken from an earlier
+    judgement. key: hash of all that decides the verdict. versions: engine and judge.
     """
 
     id: str

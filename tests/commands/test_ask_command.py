@@ -14,7 +14,7 @@ from prefkit.commands.ask import Reply
 from prefkit.errors import DataError
 from prefkit.runfolder import RunFolder
 from prefkit.tasks.sql import SqlTask
-from prefkit.verify.scheduler import QueryResult
+from prefkit.verify.query import QueryResult
 from prefkit.verify.verdict import Status
 
 SCHEMAS = {

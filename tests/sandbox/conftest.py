@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from prefkit.sandbox.job import Result, SqlJob
 from prefkit.sandbox.limits import SqlLimits
 from prefkit.sandbox.pool import WorkerPool
-from prefkit.sandbox.worker import Job, Result
 
 SHOP = """
 CREATE TABLE sale(id INTEGER PRIMARY KEY, item TEXT, price REAL, photo BLOB);
@@ -47,6 +47,6 @@ def run(pool: WorkerPool, shop: Path) -> Callable[..., Result]:
     """Run one query on the shop database, half a second long, and return its result."""
 
     def run(sql: str, timeout_s: float = 0.5, **limits: int | bool) -> Result:
-        return pool.run(Job(sql, ((str(shop), "1"),), SqlLimits(timeout_s, **limits))).last  # type: ignore[arg-type]
+        return pool.run(SqlJob(sql, ((str(shop), "1"),), SqlLimits(timeout_s, **limits))).last  # type: ignore[arg-type]
 
     return run

@@ -17,20 +17,20 @@ import pytest
 
 from prefkit.errors import IsolationUnavailable
 from prefkit.sandbox import pool as pool_file
+from prefkit.sandbox.job import SqlJob
 from prefkit.sandbox.limits import SqlLimits
 from prefkit.sandbox.pool import WorkerPool
-from prefkit.sandbox.worker import Job
 
 ROOT = Path(__file__).resolve().parents[2]
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 STALL = "SELECT sum(instr(a.body || a.body, substr(b.body, 1, 30000) || 'b')) FROM long a, long b, long c"
 
 
-def job(shop: Path, sql: str, timeout_s: float = 1.0) -> Job:
-    return Job(sql, ((str(shop), "1"),), SqlLimits(timeout_s))
+def job(shop: Path, sql: str, timeout_s: float = 1.0) -> SqlJob:
+    return SqlJob(sql, ((str(shop), "1"),), SqlLimits(timeout_s))
 
 
-def answers(pool: WorkerPool, jobs: list[Job], meanwhile: Callable[[int], None] = lambda done: None) -> dict[int, str]:
+def answers(pool: WorkerPool, jobs: list[SqlJob], meanwhile: Callable[[int], None] = lambda done: None) -> dict[int, str]:
     """Submit all, and collect position -> status; each job must be answered exactly once."""
     for i, one in enumerate(jobs):
         one.tag = i
@@ -101,7 +101,7 @@ def test_a_job_that_kills_its_worker_each_time_is_given_up(shop: Path) -> None:
                     os.kill(worker.process.pid, signal.SIGSEGV if poison.attempts else signal.SIGKILL)
             for done, answer in pool.pump(0.02):
                 found[done.sql] = f"{answer.last.status}: {answer.last.reason}"
-        assert found == {ENDLESS: "crash: the database engine died (SIGSEGV)", "SELECT 1": "ok: "}
+        assert found == {ENDLESS: "crash: the engine died (SIGSEGV)", "SELECT 1": "ok: "}
 
 
 def test_a_stopped_worker_is_killed_by_the_wall_clock(shop: Path) -> None:
@@ -165,14 +165,14 @@ PARENT = textwrap.dedent(
     import os, sys, threading, time
     from prefkit.sandbox.limits import SqlLimits
     from prefkit.sandbox.pool import WorkerPool
-    from prefkit.sandbox.worker import Job
+    from prefkit.sandbox.job import SqlJob
     path, how, sql = sys.argv[1:]
 
     def begin():
         global pool
         pool = WorkerPool(2)
         for _ in range(2):
-            pool.submit(Job(sql, ((path, "1"),), SqlLimits(timeout_s=1000.0)))
+            pool.submit(SqlJob(sql, ((path, "1"),), SqlLimits(timeout_s=1000.0)))
         while not all(worker.ready for worker in pool._workers):
             pool.pump(0.1)
 
@@ -248,7 +248,7 @@ def test_workers_started_in_a_thread_work_on(shop: Path) -> None:
 
 
 def test_a_worker_that_cannot_start_says_why(shop: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("prefkit.sandbox.worker._ROOT", str(tmp_path))
+    monkeypatch.setattr("prefkit.sandbox.launch.ROOT", str(tmp_path))
     with WorkerPool(2) as pool, pytest.raises(IsolationUnavailable, match="No module named 'prefkit'"):
         pool.run(job(shop, "SELECT 1"))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))

@@ -21,6 +21,6 @@ def test_a_canary_that_gets_through_leaves_no_tier(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_worker_that_cannot_start_leaves_no_tier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prefkit.sandbox.worker._ROOT", "/nowhere")
+    monkeypatch.setattr("prefkit.sandbox.launch.ROOT", "/nowhere")
     probe = probe_sqlite()
     assert probe.tier is None and "prefkit" in probe.mend

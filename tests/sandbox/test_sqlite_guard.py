@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from prefkit.sandbox.job import Result, SqlJob
 from prefkit.sandbox.limits import SqlLimits
 from prefkit.sandbox.pool import WorkerPool
 from prefkit.sandbox.sqlite_guard import LENGTH, open_read_only
-from prefkit.sandbox.worker import Job, Result
 
 Run = Callable[..., Result]
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT {} FROM r"
@@ -230,7 +230,7 @@ def test_text_that_is_not_utf8_keeps_its_bytes(pool: WorkerPool, tmp_path: Path)
     connection.execute("INSERT INTO t VALUES (CAST(x'e9' AS TEXT)), ('é')")
     connection.commit()
     connection.close()
-    result = pool.run(Job("SELECT x FROM t", ((str(path), ""),), SqlLimits())).last
+    result = pool.run(SqlJob("SELECT x FROM t", ((str(path), ""),), SqlLimits())).last
     assert result.rows == [("\udce9",), ("é",)]
 
 
@@ -241,7 +241,7 @@ def test_names_with_uri_signs_are_opened_as_they_are(pool: WorkerPool, tmp_path:
         connection.execute("CREATE TABLE t(x)")
         connection.commit()
         connection.close()
-        assert pool.run(Job("SELECT count(*) FROM t", ((str(path), ""),), SqlLimits())).last.rows == [(0,)]
+        assert pool.run(SqlJob("SELECT count(*) FROM t", ((str(path), ""),), SqlLimits())).last.rows == [(0,)]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 4096])
@@ -249,6 +249,6 @@ def test_files_that_are_no_database(pool: WorkerPool, tmp_path: Path, content: b
     path = tmp_path / "x.sqlite"
     if content is not None:
         path.write_bytes(content)
-    result = pool.run(Job("SELECT count(*) FROM sale", ((str(path), ""),), SqlLimits())).last
+    result = pool.run(SqlJob("SELECT count(*) FROM sale", ((str(path), ""),), SqlLimits())).last
     assert result.status == ("database" if content != b"" else "error")  # an empty file is an empty database
     assert path.exists() == (content is not None)

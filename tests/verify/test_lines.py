@@ -43,7 +43,7 @@ def test_statuses_in_input_order(judge: Judge) -> None:
         GOOD | {"id": 7, "answer": "SELECT y FROM t"},
         b"",
         GOOD | {"gold": ["SELECT y FROM t", "SELECT x FROM t"]},
-        {"verifier": "python", "answer": "x", "tests": []},
+        {"verifier": "perl", "answer": "x", "tests": []},
         GOOD | {"gold": "SELECT broken"},
         GOOD | {"id": None, "answer": "DROP TABLE t"},
     )
@@ -57,7 +57,7 @@ def test_statuses_in_input_order(judge: Judge) -> None:
         ("8", "POLICY", 0.0),
     ]
     assert verdicts[1]["reason"] == "line 2: not JSON: Expecting value at column 1"
-    assert verdicts[4]["reason"] == "line 6: unknown verifier 'python'; there is: sql"
+    assert verdicts[4]["reason"] == "line 6: unknown verifier 'perl'; there is: sql, python, program, tool_calls, math, rules"
     json.dumps(verdicts)
 
 

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prefkit.errors import DatabaseError
+from prefkit.verify.query import query
 from prefkit.verify.scheduler import Scheduler
 from prefkit.verify.sql import SqlCheck
 from prefkit.verify.verdict import SCORED, Status, Verdict, score_of
@@ -249,7 +250,7 @@ def test_a_changed_database_is_judged_anew(tmp_path: Path) -> None:
         for value in (1, 2, 1):
             build(value)
             statuses.append(str(next(scheduler.verify([check])).status))
-            assert scheduler.query(str(path), "SELECT x FROM t").rows == [(value,)]
+            assert query(scheduler, str(path), "SELECT x FROM t").rows == [(value,)]
         path.unlink()
         (missing,) = scheduler.verify([check])
         build(1)
@@ -345,7 +346,7 @@ def test_no_verdict_flips_on_a_busy_machine(shops: tuple[str, str]) -> None:
 
 
 def test_query_shows_rows(scheduler: Scheduler, shops: tuple[str, str]) -> None:
-    result = scheduler.query(shops[0], "SELECT name, price FROM item ORDER BY id", max_rows=2)
+    result = query(scheduler, shops[0], "SELECT name, price FROM item ORDER BY id", max_rows=2)
     assert (result.columns, result.rows, result.status, result.reason, result.truncated) == (
         ["name", "price"],
         [("pear", 2.0), ("apple", 3.5)],
@@ -353,12 +354,12 @@ def test_query_shows_rows(scheduler: Scheduler, shops: tuple[str, str]) -> None:
         "",
         True,
     )
-    assert scheduler.query(shops[0], "SELECT date('now')").status == "PASS"
-    assert scheduler.query(shops[0], "SELECT nme").reason == "no such column: nme"
-    assert scheduler.query(shops[0], "DROP TABLE item").status == "POLICY"
-    assert scheduler.query(shops[0], ENDLESS, timeout_s=0.1).status == "TIMEOUT"
-    assert scheduler.query("nowhere.sqlite", "SELECT 1").reason == "database not found: nowhere.sqlite"
-    assert scheduler.query(shops[0], "SELECT x'00ff', NULL, 1e999").rows == [(b"\x00\xff", None, float("inf"))]
+    assert query(scheduler, shops[0], "SELECT date('now')").status == "PASS"
+    assert query(scheduler, shops[0], "SELECT nme").reason == "no such column: nme"
+    assert query(scheduler, shops[0], "DROP TABLE item").status == "POLICY"
+    assert query(scheduler, shops[0], ENDLESS, timeout_s=0.1).status == "TIMEOUT"
+    assert query(scheduler, "nowhere.sqlite", "SELECT 1").reason == "database not found: nowhere.sqlite"
+    assert query(scheduler, shops[0], "SELECT x'00ff', NULL, 1e999").rows == [(b"\x00\xff", None, float("inf"))]
 
 
 def test_query_between_verdicts(shops: tuple[str, str]) -> None:
@@ -366,7 +367,7 @@ def test_query_between_verdicts(shops: tuple[str, str]) -> None:
         seen = []
         for verdict in scheduler.verify(make(shops, 40)):
             seen.append(verdict.id)
-            assert scheduler.query(shops[0], f"SELECT {len(seen)}").rows == [(len(seen),)]
+            assert query(scheduler, shops[0], f"SELECT {len(seen)}").rows == [(len(seen),)]
     assert seen == [str(i) for i in range(40)]
 
 
@@ -394,7 +395,7 @@ def test_a_fault_of_the_verifier_is_never_a_score(shops: tuple[str, str], monkey
         raise RuntimeError("planted")
 
     with Scheduler(workers=1) as scheduler:
-        monkeypatch.setattr("prefkit.verify.scheduler.judge", fail)
+        monkeypatch.setattr("prefkit.verify.sql_verifier.judge", fail)
         (verdict,) = scheduler.verify([SqlCheck("a", GOLD, (GOLD,), shops)])
         assert (verdict.status, verdict.score, verdict.reason) == ("INFRA", None, "the verifier failed: RuntimeError: planted")
         monkeypatch.undo()
