@@ -3,8 +3,9 @@
     python benchmarks/measured_run.py --set seed=17
     python benchmarks/measured_run.py --quick            # the smoke profile
 
-It runs the command that a user runs, in a folder of its own, and looks at the memory of all its processes every second. Pages that they
-share count once where the system says so (PSS on Linux); elsewhere resident memory is added up, which is too much rather than too little.
+It runs the command that a user runs, in a folder of its own, and looks at the memory of all its processes every two seconds (looking takes
+processor time that the run would pay). Pages that they share count once where the system says so (PSS on Linux); elsewhere resident memory
+is added up, which is too much rather than too little.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from prefkit import recipe
 from prefkit.errors import PrefkitError
 from prefkit.runfolder import RunFolder, run_path
 
-EVERY_S = 1.0
+EVERY_S = 2.0
 HELP_RUNS = 5
 
 

@@ -21,17 +21,13 @@ from prefkit.verify.scheduler import Scheduler
 
 @dataclass(frozen=True)
 class Stage:
-    """One step: its name, what it does, the stages whose files it reads, the settings that change its result, and the files it leaves.
-
-    `share` is the part of a whole run that it takes on two cores, for the plan.
-    """
+    """One step: its name, what it does, the stages whose files it reads, the settings that change its result, and the files it leaves."""
 
     name: str
     work: Callable[[Context], dict[str, Any]]
     reads: tuple[str, ...]
     settings: dict[str, Any]
     writes: tuple[str, ...]
-    share: float = 0.0
 
 
 def plan(recipe: Recipe) -> list[Stage]:
@@ -41,23 +37,23 @@ def plan(recipe: Recipe) -> list[Stage]:
     parts = {name: limits[name] for name in ("readiness", "references", "own", "calibrate")}
     base = {"model": recipe.model.model_dump(), "rollouts": recipe.rollouts.model_dump(), "seed": recipe.seed, "parts": parts}
     held_out = {"test": limits["test"], "unseen": limits["unseen"]}
-    result = [Stage("readiness", stages.check_readiness, (), {**base, **held_out}, ("readiness.json", *_kept("readiness")), 0.04)]
+    result = [Stage("readiness", stages.check_readiness, (), {**base, **held_out}, ("readiness.json", *_kept("readiness")))]
     for index in range(len(rounds)):
         result += _round(recipe, index, base)
     warm = tuple(f"warm_start-{index}" for index in range(len(rounds)))
     select = {**base, "validation": limits["validation"], "select": recipe.select.model_dump(), "evaluate": recipe.evaluate.model_dump()}
-    result.append(Stage("select-warm", stages.select_warm, warm, select, ("select-warm.json",), 0.05))
+    result.append(Stage("select-warm", stages.select_warm, warm, select, ("select-warm.json",)))
     calibrate: tuple[str, ...] = ()
     if recipe.calibrate.steps:
         name = "rollouts-calibrate"
         probe = {**base, "temperature": recipe.calibrate.temperature}
-        result.append(Stage(name, stages.make_calibrate_rollouts, ("select-warm",), probe, _kept(name), 0.03))
+        result.append(Stage(name, stages.make_calibrate_rollouts, ("select-warm",), probe, _kept(name)))
         settings = {**base, "calibrate": recipe.calibrate.model_dump()}
         result.append(
-            Stage("calibrate", stages.train_calibrate, (name, "select-warm"), settings, ("calibrate/adapter", "calibrate/candidates"), 0.15)
+            Stage("calibrate", stages.train_calibrate, (name, "select-warm"), settings, ("calibrate/adapter", "calibrate/candidates"))
         )
         calibrate = ("calibrate",)
-    result.append(Stage("select-final", stages.select_final, ("select-warm", *calibrate), select, ("select-final.json", "adapter"), 0.07))
+    result.append(Stage("select-final", stages.select_final, ("select-warm", *calibrate), select, ("select-final.json", "adapter")))
     evaluation = ("evaluation/answers.parquet", "evaluation.json", "ledger.json")
     result.append(
         Stage(
@@ -66,10 +62,9 @@ def plan(recipe: Recipe) -> list[Stage]:
             ("select-final", *warm),
             {**base, **held_out, "evaluate": recipe.evaluate.model_dump()},
             evaluation,
-            0.17,
         )
     )
-    result.append(Stage("report", stages.write_report, ("evaluate",), {"report": 1}, ("report.html", "report.md"), 0.01))
+    result.append(Stage("report", stages.write_report, ("evaluate",), {"report": 1}, ("report.html", "report.md")))
     return result
 
 
@@ -80,7 +75,7 @@ def _round(recipe: Recipe, index: int, base: dict[str, Any]) -> list[Stage]:
     before = (f"warm_start-{index - 1}",) if index else ()
     name = f"rollouts-{index}"
     result.append(
-        Stage(name, partial(stages.make_rollouts, index=index), before, {**base, "k": turn.k, "sampled": turn.sampled}, _kept(name), 0.06)
+        Stage(name, partial(stages.make_rollouts, index=index), before, {**base, "k": turn.k, "sampled": turn.sampled}, _kept(name))
     )
     sources: tuple[str, ...] = (name,)
     if turn.source == "own":
@@ -93,16 +88,15 @@ def _round(recipe: Recipe, index: int, base: dict[str, Any]) -> list[Stage]:
                 (f"rollouts-{index}", *before),
                 {**base, "corrections": recipe.limits.corrections},
                 files,
-                0.04,
             )
         )
         sources = (*sources, name)
     pairs = {**base, "pairs": recipe.pairs.model_dump(), "source": turn.source}
-    result.append(Stage(f"pairs-{index}", partial(stages.make_pairs, index=index), sources, pairs, (f"pairs/round-{index}.parquet",), 0.01))
+    result.append(Stage(f"pairs-{index}", partial(stages.make_pairs, index=index), sources, pairs, (f"pairs/round-{index}.parquet",)))
     name = f"warm_start-{index}"
     work = partial(stages.train_warm_start, index=index)
     result.append(
-        Stage(name, work, (f"pairs-{index}", *before), {**base, "round": turn.model_dump()}, (f"warm_start/round-{index}/adapter",), 0.2)
+        Stage(name, work, (f"pairs-{index}", *before), {**base, "round": turn.model_dump()}, (f"warm_start/round-{index}/adapter",))
     )
     return result
 

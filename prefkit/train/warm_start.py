@@ -65,7 +65,7 @@ def run(
         args=arguments,
         train_dataset=rows,
         processing_class=tokenizer,
-        callbacks=[metrics, MemoryCallback(every=4)],
+        callbacks=[metrics, MemoryCallback(every=2)],
         groups=rows["database"],
         block=micro,
     )
