@@ -20,6 +20,13 @@ def ranks() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def on_processor() -> bool:
+    """Whether training runs without a GPU."""
+    import torch
+
+    return not torch.cuda.is_available()
+
+
 def micro_batch(rows: int, most: int) -> int:
     """The largest micro-batch of at most `most` that divides `rows`: an optimiser step then has all its rows, whatever their number."""
     return next(size for size in range(min(rows, most), 0, -1) if rows % size == 0)
@@ -59,7 +66,7 @@ def training_arguments(folder: Path, spec: ModelSpec, settings: dict, seed: int,
     """Arguments of transformers' Trainer that both stages share. Adapters train in float32 under autocast to `dtype`."""
     import torch
 
-    cpu = not torch.cuda.is_available()
+    cpu = on_processor()
     return {
         "output_dir": str(folder / "checkpoints"),
         "learning_rate": settings["learning_rate"],

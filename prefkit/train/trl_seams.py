@@ -17,6 +17,8 @@ from trl.trainer.dpo_trainer import DPOTrainer
 from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
+from prefkit.train.training import on_processor
+
 
 def fit_head_to_processor() -> None:
     """Make TRL's fused head score the positions with a label only, on every device, and on a processor in pieces that its cache holds.
@@ -27,7 +29,7 @@ def fit_head_to_processor() -> None:
     """
     module: Any = trl_utils
     module._use_triton = lambda _device: True
-    if not torch.cuda.is_available():
+    if on_processor():
         module._CHUNKED_LOGPROB_CHUNK_SIZE = 1024
 
 

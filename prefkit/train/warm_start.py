@@ -16,7 +16,7 @@ from prefkit.errors import DataError
 from prefkit.models.load import LoraSpec, ModelSpec, compute_dtype
 from prefkit.train import guard
 from prefkit.train.checkpoints import latest_checkpoint
-from prefkit.train.training import micro_batch, quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
+from prefkit.train.training import micro_batch, on_processor, quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -97,7 +97,7 @@ def read_pairs(path: str, folder: Path, likelihood: bool = True) -> Dataset:
 
     from datasets import Dataset
 
-    state = PartialState(cpu=training_on_cpu())
+    state = PartialState(cpu=on_processor())
     if state.is_main_process:
         rows = pq.read_table(path, columns=[*TOKENS, "database"]).to_pylist()
         kept = [{**row, "rejected_ids": row["rejected_ids"] or row["chosen_ids"]} for row in rows if likelihood or row["rejected_ids"]]
@@ -113,9 +113,3 @@ def _tokens(row: dict) -> int:
     """Tokens of a row; one side where both are the same."""
     sides = [row["chosen_ids"]] + [row["rejected_ids"]] * (row["rejected_ids"] != row["chosen_ids"])
     return len(row["prompt_ids"]) + sum(map(len, sides))
-
-
-def training_on_cpu() -> bool:
-    import torch
-
-    return not torch.cuda.is_available()
