@@ -143,6 +143,23 @@ def isolation_lines() -> Iterator[Line]:
         yield Line("missing", "isolation", f"sql cannot be run safely: {passed or probe.mend}", "" if passed else probe.mend)
     else:
         yield Line("ok", "isolation", f"sql: tier {probe.tier}, a guarded process. A plain query passed; stopped: {', '.join(held)}")
+    yield from code_lines()
+    yield Line("ok", "", "tool_calls, rules: nothing of an answer runs")
+
+
+def code_lines() -> Iterator[Line]:
+    """Which tiers hold for code, by canaries. Tier A is what code runs in; tier B alone has to be allowed by the user."""
+    from prefkit.sandbox.tiers import probe_code
+
+    kinds = "python, program, math"
+    strong = probe_code("A")
+    held = ", ".join(item.tried for item in strong.evidence if item.held)
+    if strong.tier:
+        yield Line("ok", "", f"{kinds}: tier A, namespaces, system-call filter, Landlock. Held: {held}")
+        return
+    weak = probe_code("B")
+    allowed = "; tier B holds: allow it with --min-isolation B" if weak.tier else f"; tier B: {weak.mend}"
+    yield Line("warn", "", f"{kinds}: refused, for tier A does not hold{allowed}", strong.mend)
 
 
 def plain_query() -> str:

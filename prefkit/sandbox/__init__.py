@@ -1,14 +1,26 @@
-"""Where candidate code runs: guarded worker processes, their limits, and the pool that replaces them.
+"""Where candidate code runs: worker processes in the isolation that they need, their limits, and the pool that replaces them.
 
-    limits.py          what one execution may use
-    sql_tokens.py      SQLite's tokens: find the clock, the top-level ORDER BY, prose in a query
-    process_guard.py   inside a worker: rlimits, death with the parent, peak memory
-    sqlite_guard.py    inside a worker: read-only connection, authorizer, step budget, caps on rows and bytes
-    sqlite_shadow.py   inside a worker: the same data in another storage order, and databases built from schema text
-    sqlite_worker.py   inside a worker: reads jobs as JSON lines, writes results as JSON lines
-    worker.py          in the parent: one worker process and its pipes
-    pool.py            in the parent: hands jobs to workers, kills at the deadline, judges again what was lost
-    probe.py           which guards hold on this machine, found by running canaries
+In the parent
+    job.py             what workers are asked to do, and what comes of it; limits.py: what one SQL execution may use
+    pool.py            hands jobs to workers, kills at the deadline, judges again what was lost; worker.py: one worker and its pipes
+    launch.py          the command lines of workers
+    probe.py, tiers.py which guards and tiers hold on this machine, found by running canaries
 
-A worker imports the standard library alone, so that it starts in tens of milliseconds.
+On the way into tiers A and B
+    enter.py           root given up, then bubblewrap; seccomp.py, syscalls.py: the system-call filter; landlock.py: files, network, signals
+
+A worker for code
+    zygote.py          forks once for each candidate; zygote_run.py: one run; zygote_child.py: in the child; zygote_wire.py: the bytes
+    processes.py, scratch.py, compiled.py, json_check.py: its processes, folders, compiled programs, results that must be plain JSON
+    op_program.py, op_python.py, op_math.py: what it can be asked; candidate.py, guarded_tests.py, pytest_stand_in.py, tamper.py
+    values.py          Python values as canonical typed JSON
+
+Workers for SQL
+    sqlite_worker.py, sqlite_guard.py, sqlite_shadow.py, sql_tokens.py, process_guard.py
+    duckdb_worker.py, duckdb_guard.py, duckdb_open.py, duckdb_query.py
+    postgres_worker.py, postgres_client.py, postgres_role.py, postgres_plan.py, postgres_text.py, postgres_errors.py,
+    postgres_fingerprint.py
+    dsn.py             connection strings kept out of sight; sql_wire.py, json_pipe.py: values and lines between worker and parent
+
+What runs inside a worker imports the standard library alone (and the engine, where there is one), so that it starts fast.
 """

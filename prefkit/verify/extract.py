@@ -21,6 +21,7 @@ from functools import lru_cache
 
 from prefkit.sandbox.limits import MAX_SQL
 from prefkit.sandbox.sql_tokens import OTHER_STATEMENTS, QUERIES, Token, leading_word, tokenize
+from prefkit.verify.answer_text import after_label, fenced_parts, without_thoughts
 
 _STATEMENT = QUERIES | OTHER_STATEMENTS
 _KEYWORDS = _STATEMENT | frozenset(
@@ -33,15 +34,11 @@ _KEYWORDS = _STATEMENT | frozenset(
         "NO", "OTHERS",
     }
 )  # fmt: skip
-_THOUGHT = re.compile(r"<(think|thinking|thought|reasoning|scratchpad)>", re.IGNORECASE)
-_THOUGHT_END = re.compile(r"</(?:think|thinking|thought|reasoning|scratchpad)>", re.IGNORECASE)
-_FENCE = re.compile(r"`{3,}|~{3,}")
 _SPAN = re.compile(r"`([^`\n]+)`")
 _LINE_START = re.compile(r'^[ \t]*(?:[-*>]\s+|\d+[.)]\s+)?(?:\w+:[ \t]*)?[*"]*(?=(?:SELECT|WITH|VALUES)\b)', re.IGNORECASE | re.MULTILINE)
 _CAPITALS = re.compile(r"\b(?:SELECT|WITH)\b")
 _ANYWHERE = re.compile(r"\b(?:select|with)\b", re.IGNORECASE)
 _WITH = re.compile(r"WITH\s+(?:RECURSIVE\s+)?[\w\"`\[\]]+\s*(?:\([^)]*\)\s*)?AS\s*(?:(?:NOT\s+)?MATERIALIZED\s*)?\(", re.IGNORECASE)
-_LABEL = re.compile(r"\s*\{?\.?([\w.+#-]+)\}?")
 _JSON_STRING = re.compile(r'((?:[^"\\]|\\.)*)"', re.DOTALL)
 _END_MARK = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>")
 _MAX_TEXT = 4 * MAX_SQL
@@ -55,8 +52,8 @@ def extract_sql(text: str) -> str | None:
     >>> extract_sql("Here it is:\\n```sql\\nSELECT 1;\\n```\\nHope this helps!")
     'SELECT 1'
     """
-    text = _END_MARK.split(_without_thoughts(text[-_MAX_TEXT:]), maxsplit=1)[0]
-    parts = _FENCE.split(text)
+    text = _END_MARK.split(without_thoughts(text[-_MAX_TEXT:]), maxsplit=1)[0]
+    parts = fenced_parts(text)
     blocks = [_label_and_body(part) for part in parts[1::2]]
     found = _last_that_parses([body for _, body in blocks if leading_word(body) in _STATEMENT])
     # Sentences begin with a capital: what begins with select or SELECT is a query, however wrong what follows.
@@ -71,21 +68,14 @@ def extract_sql(text: str) -> str | None:
     return _trim(found) if found else None
 
 
-def _without_thoughts(text: str) -> str:
-    text = _THOUGHT_END.split(text)[-1]
-    begin = _THOUGHT.search(text)
-    return text[: begin.start()] if begin else text
-
-
 def _label_and_body(block: str) -> tuple[str, str]:
     """What a fence holds: its label in small letters ("" without one) and the rest. The label may stand on the query's own line."""
     if leading_word(block) in _STATEMENT:
         return "", block
     first, newline, rest = block.partition("\n")
-    word = _LABEL.match(first)
-    after = first[word.end() :] if word else first
+    label, after = after_label(first)
     body = rest if newline and leading_word(after) not in _STATEMENT else after + newline + rest
-    return (word[1].lower() if word else ""), body
+    return label, body
 
 
 def _last_that_parses(blocks: list[str]) -> str | None:

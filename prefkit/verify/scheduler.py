@@ -40,8 +40,8 @@ class _Flow:
 class Scheduler:
     """Verifies checks of any kind on up to `workers` processes for each kind of worker.
 
-    cache: a file that keeps verdicts between runs. min_isolation: the least tier that code may run in (see sandbox.tiers), where it is not
-    the verifier's own. verifiers: ready-made ones, in place of the default of their kind.
+    cache: a file that keeps verdicts between runs. min_isolation: the least tier that code may run in (see sandbox.tiers); without it, A.
+    verifiers: ready-made ones, in place of the default of their kind.
 
     A context manager; use from one thread at a time. `counts` says what was done so far: checks, cached, executions, golds.
     """
@@ -93,9 +93,9 @@ class Scheduler:
         if worker is None:
             return ""
         if worker not in self._pool.tiers:
-            from prefkit.sandbox.tiers import tier_for
+            from prefkit.sandbox.tiers import code_tier
 
-            self._pool.tiers[worker] = tier_for(worker, self._min_isolation)
+            self._pool.tiers[worker] = code_tier("A" if self._min_isolation in (None, "A") else "B")
         return self._pool.tiers[worker]
 
     def verify(self, checks: Iterable[Check]) -> Iterator[Verdict]:

@@ -1,0 +1,23 @@
+"""JSON lines on a worker's standard input and output. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+
+def read_lines() -> Iterator[bytes]:
+    """Whole lines from standard input, as they come."""
+    rest = b""
+    while chunk := os.read(0, 1 << 16):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+
+
+def send(reply: dict[str, Any]) -> None:
+    """One line to standard output. Text that is no UTF-8 leaves as escaped surrogates."""
+    data = memoryview(json.dumps(reply, separators=(",", ":")).encode() + b"\n")
+    while data:
+        data = data[os.write(1, data) :]

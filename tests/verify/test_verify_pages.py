@@ -1,0 +1,75 @@
+"""The pages on tool calls, rules and code: every example in them gives the verdict that stands below it."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prefkit.sandbox.tiers import probe_code
+from prefkit.verify.lines import verdicts_for_lines
+from prefkit.verify.rules import RulesVerifier
+from prefkit.verify.tool_calls import ToolCallsVerifier
+from prefkit.verify.verdict import Judgement
+from prefkit.verify.verifier import Source
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+VERIFIERS: dict[str, Any] = {"tool_calls": ToolCallsVerifier, "rules": RulesVerifier}
+BLOCK = re.compile(r"^(?:`([\w.]+)`:\n)?```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def judged(line: dict[str, Any], folder: Path) -> Judgement | str:
+    """What a line gives: a judgement, or why it is refused."""
+    verifier = VERIFIERS[line["verifier"]]()
+    try:
+        check = verifier.read(line, line["id"], Source(folder, 2.0))
+    except ValueError as error:
+        return str(error)
+    steps = verifier.judge(check)
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    return end.value.value
+
+
+def words(line: dict[str, Any], judgement: Judgement | str) -> str:
+    if isinstance(judgement, str):
+        return f"{line['id']} REFUSED {judgement}"
+    score = f" {judgement.points:.2f}" if line["verifier"] == "rules" else ""
+    return f"{line['id']} {judgement.status}{score} {judgement.reason}"
+
+
+@pytest.mark.parametrize("page", ["verify-tool-calls", "verify-rules"])
+def test_every_example_of_a_page_gives_what_stands_below_it(page: str, tmp_path: Path) -> None:
+    blocks = BLOCK.findall((DOCS / f"{page}.md").read_text("utf-8"))
+    for name, _, content in blocks:
+        if name:
+            (tmp_path / name).write_text(content, "utf-8")
+    shown = 0
+    feedback: set[str] = set()
+    for (_, kind, content), (_, next_kind, expected) in zip(blocks, [*blocks[1:], ("", "", "")], strict=True):
+        if kind != "jsonl":
+            continue
+        assert next_kind == "text", content[:80]
+        lines = [json.loads(line) for line in content.splitlines()]
+        judgements = [judged(line, tmp_path) for line in lines]
+        assert [words(line, judgement) for line, judgement in zip(lines, judgements, strict=True)] == expected.splitlines()
+        feedback |= {judgement.feedback for judgement in judgements if isinstance(judgement, Judgement) and judgement.feedback}
+        shown += len(lines)
+    assert shown >= 9
+    assert [content for _, kind, content in blocks if kind == "feedback" and content.strip() not in feedback] == []
+
+
+def test_every_example_of_the_page_on_code_gives_what_stands_below_it(tmp_path: Path) -> None:
+    """These run in the sandbox, so they need a machine with tier A."""
+    blocks = BLOCK.findall((DOCS / "verify-code.md").read_text("utf-8"))
+    pairs = [(content, expected) for (_, kind, content), (_, _, expected) in pairwise(blocks) if kind == "jsonl"]
+    if not probe_code("A").tier:
+        pytest.skip(f"no tier A here: {probe_code('A').mend}")
+    (tmp_path / "lines.jsonl").write_text("".join(content for content, _ in pairs), "utf-8")
+    found = [f"{line['id']} {line['status']} {line['reason']}" for line in verdicts_for_lines(tmp_path / "lines.jsonl")]
+    assert found == "".join(expected for _, expected in pairs).splitlines()
+    assert len(found) >= 20
