@@ -48,6 +48,8 @@ def is_plain_json(text: bytes | bytearray | memoryview) -> bool:
             expected = "after"
         elif expected == "key":
             expected = "value"
+        elif len(ends) == DEPTH:
+            return False
         else:
             end = _LIST_END if found.lastindex == 2 else _OBJECT_END
             if position < length and text[position] == end:
@@ -56,6 +58,4 @@ def is_plain_json(text: bytes | bytearray | memoryview) -> bool:
             else:
                 ends.append(end)
                 expected = "value" if end == _LIST_END else "key"
-        if len(ends) > DEPTH:
-            return False
     return expected == "after" and not ends

@@ -46,6 +46,7 @@ _ENVIRONMENT = {
     # Each arena of the C library's allocator reserves 64 MB of address space, which is limited.
     "MALLOC_ARENA_MAX": "2",
     "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",  # the order of a set is the same in every run, and so is the verdict
     "OPENSSL_CONF": "/dev/null",  # node reads it at start; the file is not there to be read
     "TMPDIR": "/tmp",
     "TZ": "UTC",
@@ -113,7 +114,8 @@ def _plan(tier: str) -> dict[str, Any]:
         "folders": list(dict.fromkeys([tempfile.gettempdir(), "/tmp", "/dev/shm"])),
         "write": [["/tmp", SCRATCH_BYTES], ["/dev/shm", SHARED_MEMORY_BYTES]],
         "env": _ENVIRONMENT | _linker_environment() | {"PATH": ":".join(path)},
-        "zygote": [place(python), "-I", "-S", "-B", "-X", "utf8", "-c", code, json.dumps(inside)],
+        # Not -I, which would leave out PYTHONHASHSEED; the environment is what stands above, and nothing else.
+        "zygote": [place(python), "-P", "-s", "-S", "-B", "-X", "utf8", "-c", code, json.dumps(inside)],
     }
 
 

@@ -14,7 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 
 from prefkit.errors import IsolationUnavailable
-from prefkit.sandbox.job import Answer, Job
+from prefkit.sandbox.job import Answer, Job, Outcome
 from prefkit.sandbox.worker import Worker
 
 DEPTH = 4
@@ -166,8 +166,12 @@ class WorkerPool:
             job = worker.jobs.popleft()
             worker.cpu_used += message["cpu"]
             self.executions += len(message["results"])
-            results = [job.read(raw) for raw in message["results"]]
-            done.append((job, Answer(results, message["cpu"], message["wall"], message["peak"])))
+            answer = Answer([job.read(raw) for raw in message["results"]], message["cpu"], message["wall"], message["peak"])
+            if _was_starved(answer.last) and not job.alone:
+                job.alone = True  # once more, with the machine to itself
+                self._alone.append(job)
+            else:
+                done.append((job, answer))
         return done
 
     def _expire(self) -> None:
@@ -217,6 +221,11 @@ class WorkerPool:
         ending = worker.reap()
         worker.forget()
         return ending
+
+
+def _was_starved(outcome: Outcome) -> bool:
+    """Whether the machine, rather than the answer, may be why it did not come to its end."""
+    return (outcome.status, outcome.reason) in (("infra", "no processor time"), ("timeout", "time limit: waiting"))
 
 
 def _ending(code: int) -> str:

@@ -227,8 +227,9 @@ _PLAIN: dict[type, Callable[[_Encoder, Any, int], Any]] = {
     float: _Encoder._float,
     list: lambda encoder, value, depth: encoder._list(value, depth),
     tuple: lambda encoder, value, depth: {"$tuple": encoder._list(value, depth)},
-    set: lambda encoder, value, depth: {"$set": encoder._list(value, depth)},
-    frozenset: lambda encoder, value, depth: {"$frozenset": encoder._list(value, depth)},
+    # Equal sets may hold their members in different orders; their forms do not.
+    set: lambda encoder, value, depth: {"$set": sorted(encoder._list(value, depth), key=repr)},
+    frozenset: lambda encoder, value, depth: {"$frozenset": sorted(encoder._list(value, depth), key=repr)},
     collections.deque: lambda encoder, value, depth: {"$deque": encoder._list(value, depth)},
     range: lambda encoder, value, depth: {"$range": [encoder.form(n, depth - 1) for n in (value.start, value.stop, value.step)]},
     bytes: lambda encoder, value, depth: {"$bytes": encoder._string(value.hex())},

@@ -33,8 +33,8 @@ class Worker:
         self.peak = 0
         self._out = bytearray()
         self._rest = b""
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in reap)
         launch = command(kind, tier)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in reap)
         try:
             self.process = subprocess.Popen(
                 launch.argv,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from prefkit.sandbox.tiers import probe_code
 from prefkit.verify.lines import verdicts_for_lines
 from prefkit.verify.scheduler import Scheduler
 from prefkit.verify.sql import SqlCheck
@@ -13,12 +14,14 @@ AMBIGUOUS = {"instruct_advanced_sqlite-041": "three drugs share the highest numb
 """Golds of defog that have more than one right result, and why a reader agrees."""
 
 
-def test_every_sql_case_gets_the_verdict_that_an_honest_verifier_gives(shared: Path, tmp_path: Path) -> None:
-    cases = [case for case in _read(shared / "cases.jsonl") if case.get("verifier") == "sql"]
+def test_every_case_gets_the_verdict_that_an_honest_verifier_gives(shared: Path, tmp_path: Path) -> None:
+    cases = [case for case in _read(shared / "cases.jsonl") if case.get("verifier")]
+    if not probe_code("A").tier:
+        cases = [case for case in cases if case["verifier"] in ("sql", "tool_calls", "rules")]
     path = tmp_path / "cases.jsonl"
     path.write_text("\n".join(json.dumps(case) for case in cases))
     verdicts = list(verdicts_for_lines(path))
-    assert len(cases) >= 9
+    assert len(cases) >= 12
     disagreements = {verdict["id"]: verdict for verdict, case in zip(verdicts, cases, strict=True) if verdict["status"] not in case["want"]}
     assert not disagreements
 
