@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prefkit.sandbox.duckdb_guard import GuardedDuckdb, failure
-from prefkit.sandbox.json_pipe import read_lines, send
+from prefkit.sandbox.json_pipe import keep_output, read_lines, send
 from prefkit.sandbox.process_guard import die_with_parent, limit_cpu, limit_process, resident_peak
 from prefkit.sandbox.sqlite_worker import MAX_JOBS
 
@@ -37,6 +37,7 @@ _LOOK_S = 0.01
 def main(parent: int, by_signal: bool) -> None:
     """Serve until standard input ends. `parent` is the process id to die with; see process_guard.die_with_parent."""
     die_with_parent(parent, by_signal)
+    keep_output()
     from prefkit.sandbox.duckdb_open import duckdb
 
     watch = CpuWatch()  # its thread has to begin before new processes and threads are forbidden

@@ -7,6 +7,17 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+_output = 1
+
+
+def keep_output() -> None:
+    """From here on standard output is ours alone: what a library writes there (as DuckDB does its progress bar) goes nowhere."""
+    global _output
+    _output = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
 
 def read_lines() -> Iterator[bytes]:
     """Whole lines from standard input, as they come."""
@@ -20,4 +31,4 @@ def send(reply: dict[str, Any]) -> None:
     """One line to standard output. Text that is no UTF-8 leaves as escaped surrogates."""
     data = memoryview(json.dumps(reply, separators=(",", ":")).encode() + b"\n")
     while data:
-        data = data[os.write(1, data) :]
+        data = data[os.write(_output, data) :]

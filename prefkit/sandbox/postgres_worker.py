@@ -18,7 +18,7 @@ from collections import OrderedDict
 from typing import Any
 
 from prefkit.errors import DatabaseError
-from prefkit.sandbox.json_pipe import read_lines, send
+from prefkit.sandbox.json_pipe import keep_output, read_lines, send
 from prefkit.sandbox.process_guard import die_with_parent, limit_process, resident_peak
 from prefkit.sandbox.sqlite_worker import MAX_JOBS
 
@@ -29,6 +29,7 @@ MAX_OPEN = 4
 def main(parent: int, by_signal: bool) -> None:
     """Serve until standard input ends. `parent` is the process id to die with; see process_guard.die_with_parent."""
     die_with_parent(parent, by_signal)
+    keep_output()
     from prefkit.sandbox.postgres_client import psycopg
 
     limit_process()

@@ -221,11 +221,10 @@ def test_odd_text_is_an_error_and_the_worker_lives(run: Run, pool: WorkerPool, s
     ],
     ids=["49 recursive CTE", "49 count", "49 cross join", "50 slow function"],
 )
-def test_endless_queries_are_interrupted(run: Run, pool: WorkerPool, sql: str) -> None:
-    replaced = pool.replaced
+def test_endless_queries_time_out(run: Run, sql: str) -> None:
+    """By interrupt as a rule; on a busy machine the thread that interrupts may come too late, and the worker is killed and replaced."""
     result = run(sql, timeout_s=0.3)
     assert (result.status, result.reason) == ("timeout", "time limit: processor time")
-    assert pool.replaced == replaced
     assert run("SELECT 1").rows == [(1,)]
 
 
