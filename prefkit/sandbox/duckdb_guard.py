@@ -35,7 +35,12 @@ CONFIGURATION = {
     "temp_directory": "",
     "threads": "1",
 }
-LOCK = ("SET TimeZone = 'UTC'", "SET enable_progress_bar_print = false", "SET enable_external_access = false", "SET lock_configuration = true")
+LOCK = (
+    "SET TimeZone = 'UTC'",
+    "SET enable_progress_bar_print = false",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
 """Run once the data is there; nothing can be set afterwards."""
 _STATEMENTS = OTHER_STATEMENTS | {"COPY", "SET", "RESET", "CALL", "LOAD", "INSTALL", "EXPORT", "IMPORT", "USE", "PREPARE", "EXECUTE",
     "DEALLOCATE", "TRUNCATE", "MERGE", "CHECKPOINT", "FORCE", "SHOW", "DESCRIBE", "SUMMARIZE", "COMMENT", "UPDATE"}  # fmt: skip

@@ -100,6 +100,7 @@ def test_a_job_that_kills_its_worker_each_time_is_given_up(shop: Path) -> None:
                 if worker.ready and worker.jobs and worker.jobs[0] is poison:
                     os.kill(worker.process.pid, signal.SIGSEGV if poison.attempts else signal.SIGKILL)
             for done, answer in pool.pump(0.02):
+                assert isinstance(done, SqlJob)
                 found[done.sql] = f"{answer.last.status}: {answer.last.reason}"
         assert found == {ENDLESS: "crash: the engine died (SIGSEGV)", "SELECT 1": "ok: "}
 

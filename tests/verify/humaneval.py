@@ -120,7 +120,9 @@ def _near(value: Any) -> list[Any]:
         return [not value]
     if isinstance(value, int | float):
         return [value + 1, value - 1] if abs(value) < 1000 else []
-    if isinstance(value, str | list):
+    if isinstance(value, str):
+        return [value[:-1], value[::-1], value + value[:1]] if value else []
+    if isinstance(value, list):
         return [value[:-1], value[::-1], value + value[:1]] if value else []
     return []
 

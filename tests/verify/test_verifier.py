@@ -115,9 +115,7 @@ def test_faults_of_a_verifier_lose_nothing_else(lengths: LengthVerifier) -> None
 
 
 def test_kinds_are_judged_side_by_side(lengths: LengthVerifier, shops: tuple[str, str]) -> None:
-    checks = [
-        LengthCheck(str(i), "xxxx", "gold") if i % 2 else SqlCheck(str(i), f"SELECT {i}", (f"SELECT {i}",), shops) for i in range(40)
-    ]
+    checks = [LengthCheck(str(i), "xxxx", "gold") if i % 2 else SqlCheck(str(i), f"SELECT {i}", (f"SELECT {i}",), shops) for i in range(40)]
     with Scheduler(workers=2, verifiers=[lengths]) as scheduler:
         verdicts = list(scheduler.verify(checks))
     assert [(verdict.id, verdict.status) for verdict in verdicts] == [(str(i), Status.PASS) for i in range(40)]
