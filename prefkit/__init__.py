@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from prefkit.tasks.base import Example
     from prefkit.tasks.sql import SqlTask
     from prefkit.verify.lines import verdicts_for_lines
+    from prefkit.verify.query import query
     from prefkit.verify.scheduler import Scheduler
     from prefkit.verify.sql import SqlCheck
     from prefkit.verify.verdict import Status, Verdict
@@ -43,6 +44,7 @@ _HOMES = {
     "Verdict": ("prefkit.verify.verdict", "Verdict"),
     "load_recipe": ("prefkit.recipe", "load"),
     "plan": ("prefkit.pipeline", "plan"),
+    "query": ("prefkit.verify.query", "query"),
     "quiet": ("prefkit.progress", "quiet"),
     "run_path": ("prefkit.runfolder", "run_path"),
     "run_recipe": ("prefkit.pipeline", "run"),
@@ -62,6 +64,7 @@ __all__ = [
     "Verdict",
     "load_recipe",
     "plan",
+    "query",
     "quiet",
     "run_path",
     "run_recipe",

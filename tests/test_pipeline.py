@@ -222,7 +222,7 @@ def test_the_same_command_again_does_nothing(run: RunFolder, smoke: Recipe) -> N
         (["limits.test=7"], {"readiness", "evaluate"}),
         (["limits.validation=5"], {"select-warm", "select-final"}),
         (["calibrate.steps=3"], {"calibrate"}),
-        (["pairs.per_prompt=1"], {"pairs-0", "pairs-1"}),
+        (["pairs.per_prompt=2"], {"pairs-0", "pairs-1"}),
         (["seed=18"], set(STAGES) - {"report"}),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, list) else "",
