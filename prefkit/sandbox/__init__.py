@@ -20,7 +20,8 @@ Workers for SQL
     duckdb_worker.py, duckdb_guard.py, duckdb_open.py, duckdb_query.py
     postgres_worker.py, postgres_client.py, postgres_role.py, postgres_plan.py, postgres_text.py, postgres_errors.py,
     postgres_fingerprint.py
-    dsn.py             connection strings kept out of sight; sql_wire.py, json_pipe.py: values and lines between worker and parent
+    dsn.py             connection strings kept out of sight; sql_wire.py: values between worker and parent
+    json_pipe.py       lines between them, and the loop that answers them; json_tree.py: an engine's trees
 
 What runs inside a worker imports the standard library alone (and the engine, where there is one), so that it starts fast.
 """

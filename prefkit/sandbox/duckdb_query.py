@@ -18,9 +18,10 @@ until it is known here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+from prefkit.sandbox.json_tree import objects
 
 READERS = frozenset(
     {
@@ -86,7 +87,7 @@ class Inspector:
         if tree.get("error"):
             raise ValueError(tree.get("error_message", "not a query"))
         query = Query()
-        for node in _nodes(tree["statements"]):
+        for node in objects(tree["statements"]):
             self._look(node, query)
         return query
 
@@ -125,15 +126,3 @@ class Inspector:
             query.uses.add("clock")
         elif name in RANDOM:
             query.uses.add("random")
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a tree, without recursion."""
-    left = [tree]
-    while left:
-        node = left.pop()
-        if isinstance(node, dict):
-            yield node
-            left += node.values()
-        elif isinstance(node, list):
-            left += node

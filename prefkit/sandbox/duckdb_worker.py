@@ -12,8 +12,6 @@ Works as a plain process, and inside isolation that can read the database files.
 from __future__ import annotations
 
 import gc
-import json
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -21,9 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 from prefkit.sandbox.duckdb_guard import GuardedDuckdb, failure
-from prefkit.sandbox.json_pipe import keep_output, read_lines, send
+from prefkit.sandbox.json_pipe import keep_output, serve
 from prefkit.sandbox.process_guard import die_with_parent, limit_cpu, limit_process, resident_peak
-from prefkit.sandbox.sqlite_worker import MAX_JOBS
 
 MEMORY = 3 << 29
 """Address space of a worker in bytes (RLIMIT_AS): 1.5 GiB, of which the engine's library and an open database take about half."""
@@ -43,12 +40,7 @@ def main(parent: int, by_signal: bool) -> None:
     watch = CpuWatch()  # its thread has to begin before new processes and threads are forbidden
     limit_process(MEMORY)
     gc.disable()
-    worker = DuckdbWorker(watch)
-    send({"ready": duckdb.__version__, "peak": resident_peak()})
-    for served, line in enumerate(read_lines(), 1):
-        send(worker.answer(json.loads(line)))
-        if worker.dirty or served >= MAX_JOBS:
-            os._exit(0)
+    serve(DuckdbWorker(watch), duckdb.__version__)
 
 
 class CpuWatch:

@@ -87,7 +87,7 @@ class SqlJob(Job):
         else:
             message |= {"op": "run", "sql": self.sql, "databases": self.databases, "order": self.order, "steps": self.limits.steps}
             message |= {"rows": self.limits.rows, "bytes": self.limits.bytes, "truncate": self.limits.truncate}
-        return _line(message)
+        return as_line(message)
 
     def wall_s(self) -> float:
         return self.limits.wall_s(len(self.databases)) + (4.0 if self.order else 0.0)
@@ -158,7 +158,7 @@ class CodeJob(Job):
 
     def line(self) -> bytes:
         limits = {"timeout": self.cpu_s, "memory": self.memory, "output": self.output, "processes": self.processes, "disk": self.disk}
-        return _line(self.message | {"op": self.op, "limits": limits})
+        return as_line(self.message | {"op": self.op, "limits": limits})
 
     def wall_s(self) -> float:
         return 5.0 + 5.0 * self.cpu_s
@@ -197,5 +197,6 @@ class CodeResult:
     signal: str | None = None
 
 
-def _line(message: dict[str, Any]) -> bytes:
+def as_line(message: dict[str, Any]) -> bytes:
+    """A message as a worker reads it."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"

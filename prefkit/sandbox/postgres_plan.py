@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from prefkit.sandbox.json_tree import objects
 from prefkit.sandbox.postgres_text import parse_array
 from prefkit.sandbox.sql_tokens import tokenize, unquote
 
@@ -44,7 +43,7 @@ def read_plan(text: str, sql: str, volatile: frozenset[str]) -> Plan:
     """`text`: what EXPLAIN gave. `volatile`: names of the server's volatile functions."""
     plan = Plan()
     shown: set[str] = set()
-    for node in _nodes(json.loads(text)):
+    for node in objects(json.loads(text)):
         if node.get("Node Type") == "Sample Scan" and "Repeatable Seed" not in node:
             plan.uses.add("random")
         for value in node.values():
@@ -79,14 +78,3 @@ def _look(expression: str, volatile: frozenset[str], plan: Plan, shown: set[str]
                 plan.uses.add("random")
             elif name in volatile and name not in _HARMLESS:
                 plan.denied = plan.denied or f"function not allowed: {name}"
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    left = [tree]
-    while left:
-        node = left.pop()
-        if isinstance(node, dict):
-            yield node
-            left += node.values()
-        elif isinstance(node, list):
-            left += node

@@ -11,16 +11,13 @@ no result. `fingerprint` gives {"status": "ok", "fingerprint": hash of schema an
 from __future__ import annotations
 
 import gc
-import json
-import os
 import time
 from collections import OrderedDict
 from typing import Any
 
 from prefkit.errors import DatabaseError
-from prefkit.sandbox.json_pipe import keep_output, read_lines, send
+from prefkit.sandbox.json_pipe import keep_output, serve
 from prefkit.sandbox.process_guard import die_with_parent, limit_process, resident_peak
-from prefkit.sandbox.sqlite_worker import MAX_JOBS
 
 MAX_OPEN = 4
 """Connections kept open, one for each DSN."""
@@ -34,12 +31,7 @@ def main(parent: int, by_signal: bool) -> None:
 
     limit_process()
     gc.disable()
-    worker = PostgresWorker()
-    send({"ready": psycopg.__version__, "peak": resident_peak()})
-    for served, line in enumerate(read_lines(), 1):
-        send(worker.answer(json.loads(line)))
-        if worker.dirty or served >= MAX_JOBS:
-            os._exit(0)
+    serve(PostgresWorker(), psycopg.__version__)
 
 
 class PostgresWorker:

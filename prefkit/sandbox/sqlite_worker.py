@@ -12,21 +12,18 @@ from __future__ import annotations
 
 import base64
 import gc
-import json
-import os
 import sqlite3
 import time
 from collections import OrderedDict
 from typing import Any
 
+from prefkit.sandbox.json_pipe import serve
 from prefkit.sandbox.process_guard import die_with_parent, limit_cpu, limit_process, resident_peak
 from prefkit.sandbox.sqlite_guard import GuardedDatabase, open_read_only
 from prefkit.sandbox.sqlite_shadow import build_image, open_shadow
 
 MAX_OPEN = 128
 """Databases kept open, shadows included."""
-MAX_JOBS = 50_000
-"""Jobs after which a worker makes way for a fresh one."""
 
 
 def main(parent: int, by_signal: bool) -> None:
@@ -34,12 +31,7 @@ def main(parent: int, by_signal: bool) -> None:
     die_with_parent(parent, by_signal)
     limit_process()
     gc.disable()  # results are trees: reference counts free them
-    worker = SqliteWorker()
-    _send({"ready": sqlite3.sqlite_version, "peak": resident_peak()})
-    for served, line in enumerate(_lines(), 1):
-        _send(worker.answer(json.loads(line)))
-        if worker.dirty or served >= MAX_JOBS:
-            os._exit(0)
+    serve(SqliteWorker(), sqlite3.sqlite_version, _blob)
 
 
 class SqliteWorker:
@@ -114,20 +106,6 @@ def _build(job: dict[str, Any]) -> dict[str, Any]:
         return {"status": "limit", "reason": "limit: memory"}
     finally:
         limit_cpu(0)
-
-
-def _lines() -> Any:
-    """Whole lines from standard input, as they come."""
-    rest = b""
-    while chunk := os.read(0, 1 << 16):
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from lines
-
-
-def _send(reply: dict[str, Any]) -> None:
-    data = memoryview(json.dumps(reply, default=_blob, separators=(",", ":")).encode() + b"\n")
-    while data:
-        data = data[os.write(1, data) :]
 
 
 def _blob(value: object) -> dict[str, str]:

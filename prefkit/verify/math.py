@@ -25,8 +25,7 @@ from typing import Any, ClassVar
 from prefkit.sandbox.job import Answer, CodeJob, CodeResult
 from prefkit.verify.line_fields import texts, timeout_of
 from prefkit.verify.math_text import final_answer, has_ellipsis, is_prose, to_latex, unit_of, without_unit, word_of
-from prefkit.verify.python import STATUS
-from prefkit.verify.verdict import Judgement, Status
+from prefkit.verify.verdict import Judgement, Status, status_of
 from prefkit.verify.verifier import Once, Source, Unverifiable, VerifierBase
 
 VERSION = "math/1"
@@ -137,7 +136,7 @@ def _latex(text: str) -> str:
 
 def _judge(ran: CodeResult, found: str, is_mathematics: bool) -> Judgement:
     if ran.status != "ok":
-        status = STATUS.get(ran.status, Status.INFRA)
+        status = status_of(ran.status)
         return Judgement(status, ran.reason, None if status is Status.INFRA else "The answer takes too long to be worked out.")
     gold, answer, equal = (_field(ran.value, name) for name in ("gold", "answer", "equal"))
     if gold != "ok":

@@ -23,9 +23,9 @@ from prefkit.sandbox.job import CodeJob, CodeResult
 from prefkit.verify.code_text import MAX_CODE, extract_program
 from prefkit.verify.line_fields import timeout_of
 from prefkit.verify.output_compare import VERSION, difference, lines_of
-from prefkit.verify.python import NO_CODE, STATUS
+from prefkit.verify.python import NO_CODE
 from prefkit.verify.values_compare import Tolerance
-from prefkit.verify.verdict import Judgement, Status
+from prefkit.verify.verdict import Judgement, Status, status_of
 from prefkit.verify.verifier import Source, Unverifiable, VerifierBase
 
 LANGUAGES = ("c", "javascript", "bash", "python")
@@ -105,7 +105,7 @@ def _judge_run(check: ProgramCheck, ran: CodeResult, given: str, expected: str) 
     """The judgement where this pair is not right; None where it is."""
     for_input = f"For the input {_short(given)} the program" if given.strip() else "The program"
     if ran.status != "ok":
-        status = STATUS.get(ran.status, Status.INFRA)
+        status = status_of(ran.status)
         complaint = lines_of(ran.stderr)[-1:] or [""]
         text = f"{for_input} does not run to its end: {ran.reason}. {_cut(complaint[0])}".rstrip()
         return Judgement(status, ran.reason, None if status is Status.INFRA else text)

@@ -47,19 +47,13 @@ from prefkit.verify.python_tests import TaskTest, is_test_file, read_tests
 from prefkit.verify.value_text import show
 from prefkit.verify.values_compare import DEFAULT, Tolerance, same
 from prefkit.verify.values_compare import VERSION as VALUES
-from prefkit.verify.verdict import Judgement, Status
+from prefkit.verify.verdict import Judgement, Status, status_of
 from prefkit.verify.verifier import Source, Unverifiable, VerifierBase
 
 VERSION = "python/1"
 NO_CODE = "no code in the answer"
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
-
-STATUS = {
-    "crash": Status.CRASH, "timeout": Status.TIMEOUT, "limit": Status.LIMIT, "policy": Status.POLICY, "tamper": Status.TAMPER,
-    "infra": Status.INFRA,
-}  # fmt: skip
-"""Verdicts of runs that the sandbox ended; see CodeResult."""
 REFUSALS = {reason for _, reason in OS_ERRORS.values()} | {"limit: threads", "policy: raise a limit"}
 
 
@@ -197,7 +191,7 @@ def _failed(ran: CodeResult, in_process: bool) -> Judgement | None:
         return None
     if in_process and ran.status == "crash" and ran.exit == EXIT:
         return Judgement(Status.TAMPER, "reaches for the tests", "The code reaches into the process that tests it.")
-    status = STATUS.get(ran.status, Status.INFRA)
+    status = status_of(ran.status)
     return Judgement(status, ran.reason, None if status is Status.INFRA else f"The code does not run to its end: {ran.reason}.")
 
 
@@ -285,7 +279,7 @@ def _refused_by_system(raised: dict[str, Any], feedback: str) -> Judgement | Non
     """The judgement where what was raised came of a limit or of something that is forbidden."""
     match raised.get("outcome"):
         case ["limit" | "policy" as status, str(reason)] if reason in REFUSALS:
-            return Judgement(STATUS[status], reason, feedback)
+            return Judgement(status_of(status), reason, feedback)
     return None
 
 

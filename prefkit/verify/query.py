@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from prefkit.sandbox.job import Result, SqlJob
 from prefkit.sandbox.limits import SqlLimits
-from prefkit.verify.databases import Databases
 from prefkit.verify.scheduler import Scheduler
-from prefkit.verify.sql import status_of, tidy_error
-from prefkit.verify.verdict import Status
+from prefkit.verify.sql import tidy_error
+from prefkit.verify.sql_verifier import SqlVerifier
+from prefkit.verify.verdict import Status, status_of
 
 _MAX_BYTES = 2_000_000
 
@@ -27,7 +27,11 @@ class QueryResult:
 
 def query(scheduler: Scheduler, database: str, sql: str, timeout_s: float = 2.0, max_rows: int = 50) -> QueryResult:
     """Run one query and return its first `max_rows` rows. It may read the clock. Its failure is a status."""
-    found = Databases().find(database)
+    if not scheduler.active:
+        scheduler.look_again()
+    verifier = scheduler.verifier(SqlVerifier.kind)
+    assert isinstance(verifier, SqlVerifier)
+    found = verifier.find(database)
     if found.problem:
         return QueryResult([], [], Status.UNVERIFIABLE, found.problem)
     job = SqlJob(sql, ((found.path, found.stamp),), SqlLimits(timeout_s, max_rows, _MAX_BYTES, truncate=True))

@@ -105,7 +105,7 @@ class Scheduler:
         """
         source, more = iter(checks), True
         window: deque[tuple[str, _Flow | Verdict, bool]] = deque()
-        self._look_again()
+        self.look_again()
         self._active += 1
         try:
             while more or window:
@@ -132,14 +132,18 @@ class Scheduler:
 
     def run(self, job: Job) -> Answer:
         """Execute one job that judges nothing, beside whatever is under way."""
-        if not self._active:
-            self._look_again()
         self._pool.submit(job)
         while id(job) not in self._answers:
             self._turn()
         return self._answers.pop(id(job))
 
-    def _look_again(self) -> None:
+    @property
+    def active(self) -> bool:
+        """Whether verdicts are under way."""
+        return self._active > 0
+
+    def look_again(self) -> None:
+        """Files may have changed: verifiers look at them anew."""
         for verifier in self._verifiers.values():
             verifier.prepare()
 

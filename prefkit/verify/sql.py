@@ -28,13 +28,9 @@ from prefkit.sandbox.job import Answer, Result
 from prefkit.sandbox.limits import MAX_SQL
 from prefkit.verify.compare import difference
 from prefkit.verify.gold import Gold
-from prefkit.verify.verdict import Judgement, Status
+from prefkit.verify.verdict import Judgement, Status, status_of
 
 NO_SQL = "no SQL in the answer"
-_STATUS = {
-    "error": Status.CRASH, "crash": Status.CRASH, "policy": Status.POLICY, "timeout": Status.TIMEOUT, "limit": Status.LIMIT,
-    "infra": Status.INFRA, "database": Status.UNVERIFIABLE,
-}  # fmt: skip
 _SHOWN_ROWS, _SHOWN_CHARACTERS = 3, 40
 
 
@@ -61,11 +57,6 @@ class SqlCheck:
     databases: tuple[str | SchemaText, ...]
     timeout_s: float = 2.0
     columns: str = "in_order"
-
-
-def status_of(outcome: str) -> Status:
-    """The status of a query that did not run, by what its worker said."""
-    return _STATUS[outcome]
 
 
 def unusable(golds: list[Gold]) -> Judgement | None:

@@ -11,13 +11,12 @@ A worker of PostgreSQL runs nothing of the answer itself, and has to reach the s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from prefkit.sandbox.job import Job, Result, SqlJob
+from prefkit.sandbox.job import Job, Result, SqlJob, as_line
 from prefkit.sandbox.sqlite_shadow import ORDERS
 from prefkit.verify import gold_text, sql_dialects
 from prefkit.verify.gold_text import GoldText
@@ -43,7 +42,7 @@ class PostgresJob(SqlJob):
     def line(self) -> bytes:
         sql = (sql_dialects.reordered(self.sql, "postgres", self.order) or self.sql) if self.order else self.sql
         message = {"op": "run", "sql": sql, "databases": self.databases, "cpu": self.limits.timeout_s, "rows": self.limits.rows}
-        return _line(message | {"bytes": self.limits.bytes, "truncate": self.limits.truncate})
+        return as_line(message | {"bytes": self.limits.bytes, "truncate": self.limits.truncate})
 
     def wall_s(self) -> float:
         return 15.0 + (self.limits.timeout_s + 8.0) * max(1, len(self.databases))
@@ -63,7 +62,7 @@ class PostgresLook(Job):
     seconds: float = 20.0
 
     def line(self) -> bytes:
-        return _line({"op": "fingerprint", "databases": self.databases, "cpu": self.seconds})
+        return as_line({"op": "fingerprint", "databases": self.databases, "cpu": self.seconds})
 
     def wall_s(self) -> float:
         return 15.0 + (self.seconds + 8.0) * max(1, len(self.databases))
@@ -132,7 +131,3 @@ def typed_result(raw: dict[str, Any]) -> Result:
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         return Result("infra", f"a result that cannot be read: {type(error).__name__}")
     return result
-
-
-def _line(message: dict[str, Any]) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

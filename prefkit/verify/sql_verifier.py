@@ -18,7 +18,7 @@ from prefkit.sandbox.job import Answer, SqlJob
 from prefkit.sandbox.limits import SqlLimits
 from prefkit.verify import gold as gold_file
 from prefkit.verify.compare import VERSION
-from prefkit.verify.databases import Database, Databases
+from prefkit.verify.databases import Databases
 from prefkit.verify.extract import extract_sql
 from prefkit.verify.gold import Gold
 from prefkit.verify.line_fields import beside, texts, timeout_of
@@ -31,7 +31,7 @@ _BUILD_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """A database of a check. problem: why it is no use. infra: the machine's fault."""
 
     path: str = ""
@@ -88,9 +88,9 @@ class SqlVerifier(VerifierBase):
 
     def judge(self, check: SqlCheck) -> Generator[SqlJob | Once, Any, Judgement]:
         """Databases, golds, query."""
-        found: list[_Found] = []
+        found: list[Found] = []
         for database in check.databases:
-            found.append((yield self._build(database)) if isinstance(database, SchemaText) else self._find(database))
+            found.append((yield self._build(database)) if isinstance(database, SchemaText) else self.find(database))
         broken = next((one for one in found if one.problem), None)
         if broken is not None or not found:
             status = Status.INFRA if broken is not None and broken.infra else Status.UNVERIFIABLE
@@ -108,14 +108,15 @@ class SqlVerifier(VerifierBase):
         assert judgement is not None
         return judgement
 
+    def find(self, path: str) -> Found:
+        """The file that a path names, and why it is no use where it is none."""
+        database = self._databases.find(path)
+        return Found(database.path, database.stamp, database.problem)
+
     def _content(self, database: str | SchemaText) -> str:
         if isinstance(database, SchemaText):
             return "schema " + hashlib.sha256(database.sql.encode("utf-8", "surrogatepass")).hexdigest()
         return self._databases.find(database).content
-
-    def _find(self, path: str) -> _Found:
-        database: Database = self._databases.find(path)
-        return _Found(database.path, database.stamp, database.problem)
 
     def _gold(self, sql: str, check: SqlCheck, files: gold_file.Databases, limits: SqlLimits) -> Once:
         contents = [self._content(database) for database in check.databases]
@@ -132,17 +133,17 @@ class SqlVerifier(VerifierBase):
         return Once(
             ["schema", self._content(schema)],
             begin=lambda: self._building(schema),
-            lost=lambda reason: _Found(problem=reason, infra=True),
+            lost=lambda reason: Found(problem=reason, infra=True),
             again=lambda found: found.infra,
         )
 
-    def _building(self, schema: SchemaText) -> Generator[SqlJob, Answer, _Found]:
+    def _building(self, schema: SchemaText) -> Generator[SqlJob, Answer, Found]:
         """Build it in a guarded worker, into a folder that goes away at the end."""
         result = (yield SqlJob("", (), SqlLimits(timeout_s=_BUILD_S), script=schema.sql)).last
         if result.status != "ok":
-            return _Found(problem=f"schema fails: {result.reason}", infra=result.status == "infra")
+            return Found(problem=f"schema fails: {result.reason}", infra=result.status == "infra")
         if self._built is None:
             self._built = tempfile.TemporaryDirectory(prefix="prefkit-")
         path = Path(self._built.name) / f"{self._content(schema).removeprefix('schema ')}.sqlite"
         path.write_bytes(base64.b64decode(result.image))
-        return _Found(str(path), "built")
+        return Found(str(path), "built")

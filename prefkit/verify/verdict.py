@@ -30,6 +30,17 @@ SCORED = frozenset({Status.PASS, Status.WRONG, Status.CRASH, Status.TIMEOUT, Sta
 """Statuses with a score. The others have None, and make neither pair nor reward."""
 
 
+_OF_OUTCOME = {
+    "error": Status.CRASH, "crash": Status.CRASH, "policy": Status.POLICY, "timeout": Status.TIMEOUT, "limit": Status.LIMIT,
+    "tamper": Status.TAMPER, "infra": Status.INFRA, "database": Status.UNVERIFIABLE,
+}  # fmt: skip
+
+
+def status_of(outcome: str) -> Status:
+    """The status of an answer that did not run to its end, by what its worker said (see sandbox.job)."""
+    return _OF_OUTCOME.get(outcome, Status.INFRA)
+
+
 def score_of(status: Status) -> float | None:
     """1.0 for PASS, 0.0 for every other scored status, None where nothing was judged."""
     if status not in SCORED:
