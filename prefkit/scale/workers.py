@@ -137,7 +137,7 @@ class Workers:
             # back at once. What fragments the heap returns every few steps (`callbacks.MemoryCallback`) and at a job's end. One heap: the
             # threads of one process hardly allocate at once.
             MALLOC_MMAP_THRESHOLD_=str(32 << 20),
-            MALLOC_TRIM_THRESHOLD_=str(1 << 30),
+            MALLOC_TRIM_THRESHOLD_=str(512 << 20),
             MALLOC_ARENA_MAX="1",
         )
         if self.processes > 1:
