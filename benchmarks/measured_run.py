@@ -31,20 +31,27 @@ EVERY_S = 2.0
 HELP_RUNS = 5
 
 
-def measure(command: Sequence[str]) -> dict[str, Any]:
-    """Run `command` to its end: exit code, wall seconds, and the most memory in bytes that its processes had together."""
+def measure(command: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Run `command` to its end: exit code, wall seconds, and the most memory in bytes that its processes had together, at all and by stage
+    of the run in `folder`."""
     start = time.monotonic()
     process = subprocess.Popen(command)
-    peak = 0
+    peaks: dict[str, int] = {}
     try:
         while process.poll() is None:
-            peak = max(peak, tree_memory(process.pid))
+            stage = next((event["stage"] for event in reversed(RunFolder(folder).read_events()) if "stage" in event), "start")
+            peaks[stage] = max(peaks.get(stage, 0), tree_memory(process.pid))
             time.sleep(EVERY_S)
     finally:
         # Ctrl-C reaches the command by itself; whatever else ends this script must not leave it running.
         if process.poll() is None:
             process.wait()
-    return {"code": process.returncode, "seconds": time.monotonic() - start, "peak_memory_bytes": peak}
+    return {
+        "code": process.returncode,
+        "seconds": time.monotonic() - start,
+        "peak_memory_bytes": max(peaks.values(), default=0),
+        "peak_memory_bytes_by_stage": peaks,
+    }
 
 
 def tree_memory(pid: int) -> int:
@@ -106,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = [sys.executable, "-m", "prefkit", "recipe", given.recipe, "--run", str(folder)]
     command += ["--profile", profile] if profile else []
     command += [part for override in given.overrides for part in ("--set", override)]
-    found = measure(command)
+    found = measure(command, folder)
     code = found.pop("code")
     if code:
         return code

@@ -29,15 +29,15 @@ def load() -> ModuleType:
 measured_run = load()
 
 
-def test_the_memory_of_processes_below_the_command_counts() -> None:
-    found = measured_run.measure([sys.executable, "-c", PARENT])
+def test_the_memory_of_processes_below_the_command_counts(tmp_path: Path) -> None:
+    found = measured_run.measure([sys.executable, "-c", PARENT], tmp_path)
     assert found["code"] == 0
     assert HELD < found["peak_memory_bytes"] < HELD + 150_000_000
     assert found["seconds"] > 2
 
 
-def test_a_failing_command_gives_its_exit_code_and_an_ended_process_has_no_memory() -> None:
-    assert measured_run.measure([sys.executable, "-c", "raise SystemExit(3)"])["code"] == 3
+def test_a_failing_command_gives_its_exit_code_and_an_ended_process_has_no_memory(tmp_path: Path) -> None:
+    assert measured_run.measure([sys.executable, "-c", "raise SystemExit(3)"], tmp_path)["code"] == 3
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     assert measured_run.tree_memory(ended.pid) == 0
