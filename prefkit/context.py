@@ -17,6 +17,8 @@ from prefkit.tasks.base import Example
 from prefkit.tasks.sampling import Parts
 from prefkit.tasks.sql import SqlTask
 from prefkit.verify.scheduler import Scheduler
+from prefkit.verify.trust import counts as trust_counts
+from prefkit.verify.trust import require_one_kind
 
 
 @dataclass
@@ -85,6 +87,10 @@ class Context:
     def kept(self, name: str) -> tuple[list[Row], list[Row]]:
         """Rollouts and verdicts that an earlier stage wrote."""
         return self.run.read_rows(f"rollouts/{name}.parquet"), self.run.read_rows(f"verdicts/{name}.parquet")
+
+    def one_kind(self, verdicts: Sequence[Row], where: str) -> None:
+        """Raise DataError where `where` would rest on executed verdicts and on a model's opinions, and the recipe does not say so."""
+        require_one_kind(trust_counts(verdicts), self.recipe.judge.mix, where)
 
     def train(self, job: str, arguments: Row) -> Row:
         """Run a training job in all processes; its metrics go to metrics.jsonl, the tracker and the live view."""

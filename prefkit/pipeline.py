@@ -36,6 +36,7 @@ def plan(recipe: Recipe) -> list[Stage]:
     limits = recipe.limits.model_dump()
     parts = {name: limits[name] for name in ("readiness", "references", "own", "calibrate")}
     base = {"model": recipe.model.model_dump(), "rollouts": recipe.rollouts.model_dump(), "seed": recipe.seed, "parts": parts}
+    base["judge"] = recipe.judge.model_dump()
     held_out = {"test": limits["test"], "unseen": limits["unseen"]}
     result = [Stage("readiness", stages.check_readiness, (), {**base, **held_out}, ("readiness.json", *_kept("readiness")))]
     for index in range(len(rounds)):

@@ -22,6 +22,7 @@ from .recipe_fields import (
     Evaluate,
     Expected,
     Group,
+    Judge,
     Limits,
     Model,
     Pairs,
@@ -54,6 +55,7 @@ class Recipe(Group):
     calibrate: Calibrate = Calibrate()
     select: Select = Select()
     evaluate: Evaluate = Evaluate()
+    judge: Judge = Judge()
     track: Track = Track()
     expected: Expected | None = Field(default=None, description="memory and minutes of this profile, as measured")
     next: list[str] = Field(default=[], description="the recipes that follow on")

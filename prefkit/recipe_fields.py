@@ -158,6 +158,14 @@ class Evaluate(Group):
     temperature: Temperature = 1.0
 
 
+class Judge(Group):
+    """What a model's opinions (the judge's) may be put together with."""
+
+    mix: bool = Field(
+        default=False, description="whether one figure or training row may rest on executed verdicts and on a model's opinions"
+    )
+
+
 class Track(Group):
     """Trackers beside the run's own metrics."""
 

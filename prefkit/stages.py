@@ -32,6 +32,7 @@ def check_readiness(context: Context) -> Row:
     passed, planted = readiness.planted_passes(task, held_out, context.scheduler)
     rows, verdicts = context.answer("readiness", first_turn(task, parts.readiness), context.sampling(None, 4, 1.0))
     context.keep("readiness", rows, verdicts)
+    context.one_kind(verdicts, "readiness")
     result = readiness.readiness(rows, verdicts, faults, questions, len(every))
     result.update(planted=planted, planted_passed=passed, parts=parts.counts)
     context.run.write_json("readiness.json", result)
@@ -62,6 +63,7 @@ def make_corrections(context: Context, index: int) -> Row:
     name = context.stage
     second = context.answer(name, requests, context.sampling(context.warm_adapter(index - 1), 2, context.recipe.rollouts.temperature))
     context.keep(name, *second)
+    context.one_kind([*first[1], *second[1]], f"the corrections of round {index}")
     use_references = context.recipe.warm_start.rounds[index].source == "references"
     rows, repaired, counts = corrections.trajectories(examples, first, second, use_references)
     context.run.write_rows(f"trajectories/round-{index}.parquet", rows)
@@ -73,6 +75,7 @@ def make_pairs(context: Context, index: int) -> Row:
     """The training rows of round `index`."""
     recipe, turn = context.recipe, context.recipe.warm_start.rounds[index]
     rollouts, verdicts = context.kept(f"rollouts-{index}")
+    context.one_kind(verdicts, f"the pairs of round {index}")
     examples = context.round_examples(index)
 
     def tokenize(rows: list[Row]) -> list[Row]:
@@ -143,6 +146,7 @@ def _score(context: Context, name: str, adapter: str | None, examples: Sequence[
     metric = context.recipe.select.metric
     sampling = context.sampling(adapter, 0 if metric == "greedy" else context.recipe.evaluate.k, 1.0, greedy=metric != "samples")
     answers = context.answer(f"{context.stage}/{name}", first_turn(context.task, examples), sampling, stream="validation")
+    context.one_kind(answers[1], "the choice on validation")
     by_measure: dict[str, list[float]] = {}
     for row, verdict in zip(*answers, strict=True):
         by_measure.setdefault("samples" if row["temperature"] else "greedy", []).append(verdict["score"] or 0)
@@ -169,6 +173,7 @@ def make_calibrate_rollouts(context: Context) -> Row:
     requests = first_turn(context.task, context.parts.calibrate)
     rows, verdicts = context.answer(context.stage, requests, context.sampling(start, PROBES, context.recipe.calibrate.temperature))
     context.keep(context.stage, rows, verdicts)
+    context.one_kind(verdicts, "the choice of questions for calibration")
     return figures(rows, verdicts)
 
 
@@ -202,6 +207,7 @@ def train_calibrate(context: Context) -> Row:
         "keep": recipe.calibrate.steps,
         "max_new_tokens": recipe.rollouts.max_new_tokens,
         "timeout_s": recipe.task.timeout_s,
+        "mix": recipe.judge.mix,
     }
     result = context.train(
         "calibrate",
@@ -289,15 +295,16 @@ def _answer_row(row: Row, verdict: Row) -> Row:
         "sql": extract_sql(row["completion"]),
         "tokens": len(row["completion_ids"]),
         "ended": row["ended"],
-        **{name: verdict[name] for name in ("status", "score", "reason", "key")},
+        **{name: verdict[name] for name in ("status", "score", "reason", "key", "trust")},
     }
 
 
 def write_evaluation(context: Context, answers: list[Row], totals: dict[str, int], spent: dict[str, dict[str, float]]) -> Row:
     """Write answers, evaluation.json and ledger.json. `spent`: what each policy cost. Returns the figures of the stage."""
     settings, run = context.recipe.evaluate, context.run
+    evaluation = suites.evaluation(answers, totals, settings.k, settings.temperature, context.recipe.judge.mix)
     run.write_rows("evaluation/answers.parquet", answers)
-    run.write_json("evaluation.json", suites.evaluation(answers, totals, settings.k, settings.temperature))
+    run.write_json("evaluation.json", evaluation)
     run.write_json("ledger.json", suites.ledger(answers, spent))
     shutil.rmtree(
         run.file(f"rollouts/{context.stage}"), ignore_errors=True

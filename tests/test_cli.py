@@ -321,6 +321,22 @@ def test_datasets_check_finds_a_fault_and_says_so_by_its_exit_code(command, tmp_
     assert "no such column: nam" in wrong.stdout and wrong.stdout.endswith("mine: 1 fault\n")
 
 
+def test_doctor_says_whether_there_is_a_judge_and_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("PREFKIT_JUDGE_URL", "PREFKIT_JUDGE_MODEL", "PREFKIT_JUDGE_API_KEY")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    line = doctor.judge_line()
+    assert line.state == "ok" and line.said.startswith("judge: off; on with an endpoint in PREFKIT_JUDGE_URL")
+    monkeypatch.setenv("PREFKIT_JUDGE_URL", "https://nobody.invalid/v1")
+    line = doctor.judge_line()
+    assert (line.state, line.mend) == ("warn", "set PREFKIT_JUDGE_URL and PREFKIT_JUDGE_MODEL, or neither")
+    monkeypatch.setenv("PREFKIT_JUDGE_MODEL", "m")
+    assert doctor.judge_line().said == "judge: m at https://nobody.invalid/v1, no key in PREFKIT_JUDGE_API_KEY; not asked"
+    monkeypatch.setenv("PREFKIT_JUDGE_API_KEY", "sk-not-to-be-seen")
+    line = doctor.judge_line()
+    assert "the key in PREFKIT_JUDGE_API_KEY" in line.said and "sk-not" not in repr(line)
+
+
 # verify
 
 SCHEMA = "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2);"
@@ -344,6 +360,40 @@ def test_verify_gives_each_line_one_verdict_in_order(command, tmp_path: Path) ->
     again = command("verify", "answers.jsonl", "--cache", "verdicts.sqlite")
     assert [json.loads(line)["cached"] for line in again.stdout.splitlines()] == [True, False, False, True]
     assert again.stderr == ""
+
+
+def test_the_lines_that_the_help_of_verify_shows_are_right(command) -> None:
+    shown = [line for line in command("verify", "--help").stdout.splitlines() if line.startswith("  {")]
+    assert [json.loads(line)["verifier"] for line in shown] == ["sql", "python"]
+    assert max(map(len, shown)) <= 100
+    sql, python = map(json.loads, command("verify", "-", text="\n".join(shown)).stdout.splitlines())
+    assert sql["status"] == "PASS"
+    assert python["status"] == "PASS" or "isolation" in python["reason"] or "tier" in python["reason"]
+
+
+def test_verify_shows_opinions_apart_and_no_key_anywhere(command, tmp_path: Path) -> None:
+    key = "sk-not-to-be-seen"
+    lines = [
+        *LINES,
+        {"id": "empty", "verifier": "judge", "prompt": "p", "answer": ""},
+        {
+            "id": "gone",
+            "verifier": "judge",
+            "prompt": "p",
+            "answer": "a",
+            "endpoint": {"url": "http://127.0.0.1:9", "model": "m", "attempts": 1},
+        },
+    ]
+    (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    environment = {"PREFKIT_JUDGE_URL": "http://127.0.0.1:9", "PREFKIT_JUDGE_MODEL": "m", "PREFKIT_JUDGE_API_KEY": key}
+    done = command("verify", "answers.jsonl", "--summary", "--cache", "verdicts.sqlite", **environment)
+    verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(verdict["status"], verdict["trust"]) for verdict in verdicts] == [
+        ("PASS", "executed"), ("WRONG", "executed"), ("WRONG", "model"), ("INFRA", "model")
+    ]  # fmt: skip
+    assert "50.0% of 2 scored passed; 0.0% of 1 rated by a model passed;" in done.stderr
+    assert all(key.encode() not in path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+    assert key not in done.stdout + done.stderr
 
 
 def test_verify_reads_standard_input_and_honours_the_tier(command) -> None:

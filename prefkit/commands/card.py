@@ -65,7 +65,7 @@ def _what(run: RunFolder, recipe: Recipe, merged: bool) -> str:
         f"{kind}. It was trained with prefkit {__version__} to answer questions with SQLite queries.",
         "",
         f"- Base model: {_base_words(recipe)}",
-        f"- Task: {asked}; every answer was judged by running it",
+        f"- Task: {asked}; {_judged(run)}",
         f"- Recipe: {recipe.name}, profile {recipe.profile}, configuration {recipe.configuration_hash()[:10]}, seed {recipe.seed}",
         f"- Training: {trained}; LoRA of rank {lora.rank}, alpha {lora.alpha}",
     ]
@@ -75,6 +75,15 @@ def _what(run: RunFolder, recipe: Recipe, merged: bool) -> str:
             "below are those of the adapter over the quantised weights"
         )
     return "\n".join(lines)
+
+
+def _judged(run: RunFolder) -> str:
+    """How the evaluated answers were judged."""
+    folder = "evaluation-full/" if run.file("evaluation-full/evaluation.json").is_file() else ""
+    trust = run.read_json(f"{folder}evaluation.json").get("trust", {}) if run.file(f"{folder}evaluation.json").is_file() else {}
+    if not trust.get("model"):
+        return "every answer was judged by running it"
+    return f"{trust['model']} of {sum(trust.values())} evaluated answers were rated by a model, not run"
 
 
 def _base_words(recipe: Recipe) -> str:

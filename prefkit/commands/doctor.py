@@ -145,6 +145,23 @@ def isolation_lines() -> Iterator[Line]:
         yield Line("ok", "isolation", f"sql: tier {probe.tier}, a guarded process. A plain query passed; stopped: {', '.join(held)}")
     yield from code_lines()
     yield Line("ok", "", "tool_calls, rules: nothing of an answer runs")
+    yield judge_line()
+
+
+def judge_line() -> Line:
+    """Whether the environment names an endpoint for the judge. It is not asked: that would cost the user's money."""
+    import os
+
+    from prefkit.verify.judge_endpoint import KEY, MODEL, URL, Endpoint
+
+    try:
+        endpoint = Endpoint.from_environment()
+    except ValueError as error:
+        return Line("warn", "", f"judge: off, {error}", f"set {URL} and {MODEL}, or neither")
+    if endpoint is None:
+        return Line("ok", "", f"judge: off; on with an endpoint in {URL} and {MODEL}, or with lines that name one or a reward model")
+    key = f"the key in {KEY}" if os.environ.get(KEY, "").strip() else f"no key in {KEY}"
+    return Line("ok", "", f"judge: {endpoint.model} at {endpoint.url}, {key}; not asked")
 
 
 def code_lines() -> Iterator[Line]:

@@ -119,7 +119,7 @@ def identity(job: Job) -> dict[str, Any]:
     recipe = job.recipe
     weights = {policy.adapter: hash_bytes(Path(policy.adapter) / "adapter_model.safetensors") for policy in job.policies if policy.adapter}
     return {
-        "settings": recipe.model_dump(include={"model", "seed", "limits", "rollouts", "evaluate"}),
+        "settings": recipe.model_dump(include={"model", "seed", "limits", "rollouts", "evaluate", "judge"}),
         "policies": [[policy.name, policy.model, weights.get(policy.adapter or "")] for policy in job.policies],
         "spent": job.spent,
     }

@@ -19,6 +19,9 @@ def show(evaluation: Row, ledger: Row) -> None:
         unscored = sum(scores["unscored"] for scores in policies.values())
         if unscored:
             print(f"{unscored} answers could not be judged and count neither way.\n")
+    trust = evaluation.get("trust") or {}
+    if trust.get("model"):
+        print(f"{trust['model']} of {sum(trust.values())} scores are a model's opinion (the judge's), not the result of a run.\n")
     if len(evaluation["policies"]) > 1:
         headline = ledger["headline"]
         paragraph(headline["sentence"])

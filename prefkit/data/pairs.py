@@ -22,6 +22,7 @@ from typing import Any
 from prefkit.data.rollouts import grouped
 from prefkit.tasks.base import Example, Task
 from prefkit.verify.extract import extract_sql
+from prefkit.verify.trust import together
 
 Row = dict[str, Any]
 STRATEGIES = ("max_margin", "nearest", "random", "all_capped")
@@ -173,6 +174,7 @@ def _pair(example: Example, messages: list, prompt_ids: list[int], chosen: _Side
         "chosen_verdict": chosen.verdict["key"] if chosen.verdict else None,
         "rejected_verdict": rejected.verdict["key"] if rejected and rejected.verdict else None,
         "rejected_status": rejected.verdict["status"] if rejected and rejected.verdict else None,
+        "trust": together(side.verdict["trust"] for side in (chosen, rejected) if side and side.verdict),
     }
 
 

@@ -17,6 +17,8 @@ from prefkit.errors import DataError
 from prefkit.evaluate.failures import failure_counts
 from prefkit.evaluate.headline import headline
 from prefkit.evaluate.statistics import Interval, mcnemar_p, mean_interval, paired_interval, sign_flip_p, wilson
+from prefkit.verify.trust import counts as trust_counts
+from prefkit.verify.trust import require_one_kind
 
 POLICY_ORDER = ("base", "references", "own_pairs", "calibrated")
 SPLIT_ORDER = ("test", "unseen")
@@ -43,7 +45,7 @@ class QuestionScores:
         return float(right > 0) if measure == "pass_at_k" else right / len(self.samples)
 
 
-def evaluation(answers: Sequence[Answer], totals: Mapping[str, int], k: int, temperature: float) -> dict[str, Any]:
+def evaluation(answers: Sequence[Answer], totals: Mapping[str, int], k: int, temperature: float, mix: bool = False) -> dict[str, Any]:
     """Scores of every policy on every split, with 95 % intervals, by level and by database, and the kinds of its failures.
 
     Args:
@@ -51,10 +53,13 @@ def evaluation(answers: Sequence[Answer], totals: Mapping[str, int], k: int, tem
         totals: how many questions each split has in all; evaluation may take a part.
         k: samples a question.
         temperature: of the samples.
+        mix: whether executed verdicts and a model's opinions may stand in one figure.
 
     Raises:
-        DataError: where a policy has two greedy answers, or the same sample twice, for one question.
+        DataError: where they do and may not, or a policy has two greedy answers, or the same sample twice, for one question.
     """
+    trust = trust_counts(answers)
+    require_one_kind(trust, mix, "the evaluation")
     table = by_question(answers)
     splits, policies = ordered_splits(answers), ordered_policies(answers)
     groups: dict[tuple[str, str], list[Answer]] = defaultdict(list)
@@ -70,6 +75,7 @@ def evaluation(answers: Sequence[Answer], totals: Mapping[str, int], k: int, tem
         "k": k,
         "temperature": temperature,
         "policies": policies,
+        "trust": trust,
         "scores": scores,
     }
 

@@ -315,7 +315,7 @@ def _tiles(source: Source) -> list[tuple[str, str]]:
     if "tokens" in total:
         tiles.append((number(total["tokens"]), "tokens generated or trained on"))
     if "verifier_calls" in total:
-        tiles.append((number(total["verifier_calls"]), "answers checked by execution"))
+        tiles.append((number(total["verifier_calls"]), "answers judged" if source.trust.get("model") else "answers checked by execution"))
     return tiles
 
 

@@ -11,10 +11,7 @@ FEW = 30
 FEW_DATABASES = 20
 Note = tuple[str, str]
 
-RIGHT = (
-    "What counts as right",
-    "Every answer was checked by execution, and is right where the verifier passed it; nobody judged it by its looks.",
-)
+EXECUTED = "Every answer was checked by execution, and is right where the verifier passed it; nobody judged it by its looks."
 INTERVALS = (
     "Intervals and gains",
     "The question is the unit: several samples of one question do not count as several questions. Scores carry Wilson's 95 % interval, for "
@@ -36,9 +33,26 @@ ONE_RUN = (
 
 def notes(source: Source) -> list[Note]:
     """(heading, text) of each note."""
-    found = [RIGHT, _two_measures(source), INTERVALS, CLAIMS, _many_intervals(source), _selection(source)]
+    found = [_right(source), _two_measures(source), INTERVALS, CLAIMS, _many_intervals(source), _selection(source)]
     found += [_size(source, split) for split in source.splits]
     return [note for note in (*found, _few_databases(source), ONE_RUN, _unscored(source)) if note is not None]
+
+
+def _right(source: Source) -> Note:
+    """How the answers were judged, by the trust of their verdicts."""
+    heading, trust = "What counts as right", source.trust
+    judged, model, inside = sum(trust.values()), trust.get("model", 0), trust.get("in_process", 0)
+    if model == judged > 0:
+        return heading, "No answer was executed: a model (the judge) rated each of them. These figures are that model's opinion."
+    said = EXECUTED
+    if model:
+        said = (
+            f"{judged - model} of {judged} answers were checked by execution. The other {model} were rated by a model (the judge): an "
+            "opinion. The recipe allows both in one figure (judge.mix)."
+        )
+    if inside:
+        said += f" {inside} were checked by tests in the answer's own process, which a hostile answer can reach (trust: in_process)."
+    return heading, said
 
 
 def _two_measures(source: Source) -> Note:

@@ -45,6 +45,11 @@ class Source:
         return list(self.evaluation["splits"])
 
     @property
+    def trust(self) -> dict[str, int]:
+        """How many scored answers rest on each kind of verdict; empty in evaluations that did not count it."""
+        return dict(self.evaluation.get("trust") or {})
+
+    @property
     def stages(self) -> dict[str, dict[str, Any]]:
         """The stages that are done, in the order in which the data flows."""
         entries = {name: entry for name, entry in self.manifest["stages"].items() if entry.get("status") == "done"}

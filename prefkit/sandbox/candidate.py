@@ -1,7 +1,8 @@
 """Load an answer's Python code in the process that was forked for it, and say what it raised. Standard library only.
 
-The code runs as module `solution` (or what the task calls it), so that `if __name__ == "__main__":` does not. The random numbers of the
-standard library begin from a fixed seed, so that judging the same answer again gives the same verdict.
+The code runs as module `solution` (or what the task calls it), so that `if __name__ == "__main__":` does not. The random numbers of
+`random` and `numpy.random` begin from a fixed seed, so that judging the same answer again gives the same verdict; generators that an
+answer makes for itself (`random.Random()`, `default_rng()`) begin as it makes them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import random
 import sys
 import types
+from importlib.machinery import PathFinder
 from typing import Any
 
 from prefkit.sandbox.values import MAX_ITEMS, type_name
@@ -31,6 +33,26 @@ def prepare() -> None:
     sys.argv = [""]
     sys.path.insert(0, os.getcwd())
     random.seed(0)
+    sys.meta_path.insert(0, _SeedNumpy())
+
+
+class _SeedNumpy:
+    """Seeds numpy's random numbers at the moment somebody imports them: numpy is not imported for that, nor seeded again over an answer."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "numpy.random":
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_seed(module: Any) -> None:
+                execute(module)
+                module.seed(0)
+
+            spec.loader.exec_module = execute_and_seed  # type: ignore[method-assign]
+        return spec
 
 
 def load(module: str | None, also: list[str], files: dict[str, str]) -> types.ModuleType:

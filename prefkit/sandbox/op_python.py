@@ -26,6 +26,8 @@ def calls(message: dict[str, Any]) -> dict[str, Any]:
     folder = os.getcwd()
     encoded, described, made = encode, candidate.describe, decode
     load, find, finished = candidate.load, candidate.find, candidate.finished
+    share = max(1, len(message["cases"]) // 4)
+    items, text = MAX_ITEMS // share, MAX_TEXT // share
     candidate.prepare()
     try:
         module = load(message["module"], message["also"], message["files"])
@@ -35,8 +37,6 @@ def calls(message: dict[str, Any]) -> dict[str, Any]:
         entry = find(module, message["entry"])
     except BaseException as error:
         return {"missing": described(error, folder)}
-    share = max(1, len(message["cases"]) // 4)
-    items, text = MAX_ITEMS // share, MAX_TEXT // share
     results: list[dict[str, Any]] = []
     for case in message["cases"]:
         arguments = [made(form) for form in case["args"]]

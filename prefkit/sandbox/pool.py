@@ -58,6 +58,11 @@ class WorkerPool:
         """Jobs that no worker has been given yet."""
         return sum(map(len, self._queues.values())) + len(self._alone)
 
+    @property
+    def busy(self) -> bool:
+        """Whether there are jobs that are not answered."""
+        return self.backlog > 0 or any(worker.jobs for worker in self._workers)
+
     def submit(self, job: Job, first: bool = False) -> None:
         """Queue a job, `first` ahead of those that wait: for what finishes something begun."""
         queue = self._queues[job.kind]

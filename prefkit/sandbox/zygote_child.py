@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii
 from typing import Any, NoReturn
 
 from prefkit.sandbox import landlock
@@ -230,7 +231,7 @@ def _become(plan: Plan) -> int:
 
 def _answer(op: Callable[[dict[str, Any]], dict[str, Any]], message: dict[str, Any]) -> int:
     """Call the op and send back what it returns. What it needs afterwards is looked up before, while nobody has touched it."""
-    encode, write, refused, exit_ = json.JSONEncoder(separators=(",", ":")).encode, os.write, failure_of, os._exit
+    encode, write, refused, exit_, view_of = plain_json(), os.write, failure_of, os._exit, memoryview
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     gc.enable()
     try:
@@ -239,14 +240,29 @@ def _answer(op: Callable[[dict[str, Any]], dict[str, Any]], message: dict[str, A
     except BaseException as error:
         status, reason = refused(error)
         line, code = b"!" + encode({"status": status, "reason": reason}).encode("ascii", "replace") + b"\n", 1
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(BaseException):
-            stream.flush()
-    view = memoryview(line)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        pass
+    view = view_of(line)
     while view:
         view = view[write(RESULT, view) :]
     exit_(code)
     return code
+
+
+def plain_json() -> Callable[[Any], str]:
+    """What writes plain data as JSON in ASCII, in C from end to end: whatever is changed later in `json` changes nothing of it."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # a Python without it
+        return json.JSONEncoder(separators=(",", ":")).encode
+    encoder = make(None, _no_json, encode_basestring_ascii, None, ":", ",", False, False, True)
+    return lambda value: "".join(encoder(value, 0))
+
+
+def _no_json(value: object) -> object:
+    raise TypeError
 
 
 def failure_of(error: BaseException) -> tuple[str, str]:

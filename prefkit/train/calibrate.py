@@ -35,7 +35,7 @@ def run(
     """Calibrate and save the adapter into `output`/adapter, with a candidate every `save_every` steps as `output`/candidates/step-N.
 
     Args: adapter: the start and the reference; prompts: {"name", "messages", "golds", "databases"}; settings: steps, prompts, k,
-    learning_rate, beta, temperature, loss_type, scale_rewards, negatives, save_every, max_new_tokens, timeout_s, columns.
+    learning_rate, beta, temperature, loss_type, scale_rewards, negatives, save_every, max_new_tokens, timeout_s, mix.
     Returns the figures steps, tokens, reward_first, reward_last, kl_last, groups_with_signal, changed_share, start_difference.
     """
     from trl.trainer.grpo_config import GRPOConfig
@@ -153,6 +153,7 @@ class Reward:
         self.examples = {prompt["name"]: prompt for prompt in prompts}
         self.settings = settings
         self.scheduler = Scheduler(workers=1, cache=cache)
+        self.trusts: set[str] = set()
 
     def __enter__(self) -> Reward:
         self.scheduler.__enter__()
@@ -163,8 +164,9 @@ class Reward:
 
     def __call__(self, prompts, completions, name, **_columns) -> list[float | None]:
         from prefkit.verify.sql import SqlCheck
+        from prefkit.verify.trust import require_one_kind
 
-        checks = []
+        checks: list[SqlCheck] = []
         for number, (completion, key) in enumerate(zip(completions, name, strict=True)):
             example = self.examples[key]
             checks.append(
@@ -176,7 +178,10 @@ class Reward:
                     timeout_s=self.settings["timeout_s"],
                 )
             )
-        return [verdict.score for verdict in self.scheduler.verify(checks)]
+        verdicts = list(self.scheduler.verify(checks))
+        self.trusts.update(verdict.trust for verdict in verdicts if verdict.score is not None)
+        require_one_kind(self.trusts, self.settings.get("mix", False), "the rewards of calibration")
+        return [verdict.score for verdict in verdicts]
 
 
 def start_difference(trainer, tokenizer, messages: list[dict]) -> float:

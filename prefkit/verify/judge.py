@@ -1,46 +1,52 @@
-"""The judge: an answer rated by a model, on a rubric, where nothing can be executed. Off unless a recipe or a line names a model.
+"""The judge: an answer rated by a model, on a rubric, where nothing can be executed. Off unless a line or the environment names a model.
 
-| what happens                                            | status       | score            | reason                         |
-|---------------------------------------------------------|--------------|------------------|--------------------------------|
-| weighted mean of the marks reaches `pass_at`            | PASS         | the mean, 0 to 1 | rated 0.85                     |
-| it does not                                             | WRONG        | the mean, 0 to 1 | rated 0.40                     |
-| better than `other`, shown in either order              | PASS         | 1                | better than the other answer   |
-| worse, in either order                                  | WRONG        | 0                | worse than the other answer    |
-| neither, in either order                                | WRONG        | 0.5              | as good as the other answer    |
-| the two orders give different choices                   | UNVERIFIABLE | none             | the judge contradicts itself … |
-| no answer                                               | WRONG        | 0                | no answer                      |
-| no rating after all tries, or no reply that can be read | INFRA        | none             | the judge gave no rating: …    |
-| a text too long to be judged                            | UNVERIFIABLE | none             | too long to be judged          |
+| what happens                                            | status       | score            | reason                          |
+|---------------------------------------------------------|--------------|------------------|---------------------------------|
+| weighted mean of the marks reaches `pass_at`            | PASS         | the mean, 0 to 1 | rated 0.85                      |
+| it does not                                             | WRONG        | the mean, 0 to 1 | rated 0.40                      |
+| better than `other`, shown in either order              | PASS         | 1                | better than the other answer    |
+| worse, in either order                                  | WRONG        | 0                | worse than the other answer     |
+| neither, in either order                                | WRONG        | 0.5              | as good as the other answer     |
+| the two orders give different choices                   | UNVERIFIABLE | none             | the judge contradicts itself: … |
+| a reward model, which reads each answer by itself       | as above     | 1, 0, 0.5        | higher reward than …            |
+| no answer                                               | WRONG        | 0                | no answer                       |
+| no rating after all tries, or no reply that can be read | INFRA        | none             | the judge gave no rating: …     |
+| a text too long to be judged                            | UNVERIFIABLE | none             | too long to be judged           |
+| no model is named                                       | REFUSED      | none             | the judge is off: …             |
 
 Every verdict says trust="model": it is an opinion. trust.require_one_kind refuses to mix such verdicts with executed ones unless the
-recipe asks for it. How far position sways the judge is counted in `positions`.
+recipe asks for it. How often the two orders disagree is counted from the reasons (judge_orders.Orders).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar
 
-from prefkit.verify.judge_endpoint import Endpoint, EndpointScorer
+from prefkit.errors import PrefkitError
+from prefkit.verify.background import Background
+from prefkit.verify.judge_endpoint import OFF, Endpoint, EndpointScorer
+from prefkit.verify.judge_orders import judged_in_both_orders, judged_without_order
 from prefkit.verify.judge_rubric import DEFAULT, Rubric, read_rubric
-from prefkit.verify.judge_scorer import CannotJudge, Choice, Question, Scorer, ScorerUnavailable
+from prefkit.verify.judge_scorer import CannotJudge, Question, Scorer, ScorerUnavailable
+from prefkit.verify.line_fields import beside, is_not, must, timeout_of
 from prefkit.verify.verdict import Judgement, Status
 from prefkit.verify.verifier import Source, VerifierBase
 
 VERSION = "judge/1"
 MAX_TEXT = 200_000
 """Characters of one text that is judged."""
-_OPPOSITE: dict[Choice, Choice] = {"first": "second", "second": "first", "tie": "tie"}
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeCheck:
     """One answer to judge. prompt: the task. other: an answer to compare with, or None. reference: a good answer, or "".
 
-    endpoint: whom to ask, where the verifier was given no scorer.
+    model: whom to ask, where the verifier was given no scorer: an endpoint, or the folder of a reward model.
     """
 
     kind: ClassVar[str] = "judge"
@@ -50,53 +56,30 @@ class JudgeCheck:
     other: str | None = None
     reference: str = ""
     rubric: Rubric = DEFAULT
-    endpoint: Endpoint | None = None
-
-
-@dataclass(slots=True)
-class Positions:
-    """What the two orders of pairs said. agreed: the same; first, second: the judge chose that place both times; half: tie in one order."""
-
-    agreed: int = 0
-    first: int = 0
-    second: int = 0
-    half: int = 0
-
-    @property
-    def pairs(self) -> int:
-        return self.agreed + self.first + self.second + self.half
-
-    @property
-    def bias(self) -> float | None:
-        """From -1 (always the second place) to 1 (always the first); 0 where place does not sway it, None without pairs."""
-        return (self.first - self.second) / self.pairs if self.pairs else None
-
-    def to_dict(self) -> dict[str, float | None]:
-        counts = {"pairs": self.pairs, "agreed": self.agreed, "first": self.first, "second": self.second, "half": self.half}
-        return counts | {"bias": self.bias}
+    model: Endpoint | Path | None = None
 
 
 class JudgeVerifier(VerifierBase):
-    """Judges JudgeChecks. scorer: the model, or None where each line names its endpoint. threads: requests under way at once.
+    """Judges JudgeChecks. scorer: the model, or None where each line names its own. threads: requests under way at once.
 
-    positions: what both orders said, of the pairs that were asked here (a cached verdict asks nothing).
+    open_reward_model: what makes a scorer of a folder (models.reward_model.RewardModel), for lines that name one.
     """
 
     kind: ClassVar[str] = "judge"
+    fields: ClassVar[tuple[str, ...]] = ("prompt", "other", "reference", "rubric", "endpoint", "reward_model")
 
-    def __init__(self, scorer: Scorer | None = None, threads: int = 4) -> None:
+    def __init__(self, scorer: Scorer | None = None, threads: int = 8, open_reward_model: Callable[[Path], Scorer] | None = None) -> None:
         self.versions = {"judge": VERSION}
-        self.positions = Positions()
         self._scorer = scorer
-        self._of_endpoints: dict[Endpoint, Scorer] = {}
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="judge")
-        self._asked: dict[JudgeCheck, Future[Judgement]] = {}
+        self._open_reward_model = open_reward_model
+        self._named: dict[Endpoint | Path, Scorer] = {}
+        self._threads = Background(threads)
         self._lock = Lock()
 
     def read(self, line: dict[str, Any], id: str, source: Source) -> JudgeCheck:
-        """A line: {"prompt", "answer", "other", "reference": texts, "rubric": {…}, "endpoint": {"url", "model", "key_env"}}.
+        """A line: {"prompt", "answer", "other", "reference": texts, "rubric": {…}, "endpoint": {…} or "reward_model": folder}.
 
-        See read_rubric and Endpoint.read.
+        See read_rubric, Endpoint.read and Endpoint.from_environment. The line's "timeout" is that of one request, a minute without one.
         """
         texts: dict[str, str] = {}
         for name in ("prompt", "answer", "other", "reference"):
@@ -104,12 +87,36 @@ class JudgeVerifier(VerifierBase):
             if value is None and name in ("other", "reference"):
                 continue
             if not isinstance(value, str):
-                raise ValueError(f'"{name}" must be text')
+                raise must(line, name, "text")
             texts[name] = value
-        endpoint = Endpoint.read(line["endpoint"]) if line.get("endpoint") is not None else None
-        if endpoint is None and self._scorer is None:
-            raise ValueError('the judge is off: it needs an "endpoint" with "url" and "model"')
-        return JudgeCheck(id, rubric=read_rubric(line.get("rubric")), endpoint=endpoint, **texts)
+        return JudgeCheck(id, rubric=read_rubric(line.get("rubric")), model=self._model(line, source), **texts)
+
+    def _model(self, line: dict[str, Any], source: Source) -> Endpoint | Path | None:
+        endpoint, folder = line.get("endpoint"), line.get("reward_model")
+        if endpoint is not None and folder is not None:
+            raise ValueError('expected either "endpoint" or "reward_model", found both')
+        if folder is not None:
+            return self._folder(folder, source)
+        if endpoint is None and self._scorer is not None:
+            return None
+        found = Endpoint.read(endpoint) if endpoint is not None else Endpoint.from_environment()
+        if found is None:
+            raise ValueError(OFF)
+        return replace(found, timeout_s=timeout_of(line, source)) if "timeout" in line else found
+
+    def _folder(self, name: Any, source: Source) -> Path:
+        """Raises ValueError where it is no reward model."""
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f'"reward_model" names a folder{is_not(name)}')
+        folder = Path(beside(source, name))
+        if folder not in self._named:
+            if self._open_reward_model is None:
+                raise ValueError('"reward_model" is for `prefkit verify`; elsewhere, give the verifier its scorer')
+            try:
+                self._named[folder] = self._open_reward_model(folder)
+            except PrefkitError as error:
+                raise ValueError(str(error)) from error
+        return folder
 
     def key(self, check: JudgeCheck) -> Sequence[Any]:
         identity = dict(self._scorer_of(check).identity)
@@ -118,20 +125,14 @@ class JudgeVerifier(VerifierBase):
     def trust(self, check: Any) -> str:
         return "model"
 
-    def judge(self, check: JudgeCheck) -> Generator[Any, Any, Judgement]:
-        """Waits for the model; `prefetch` lets many be under way meanwhile."""
-        future = self._asked.pop(check, None)
-        return future.result() if future is not None else self.decide(check)
-        yield  # a generator that has nothing for a sandbox
-
-    def prefetch(self, checks: Iterable[JudgeCheck]) -> None:
-        """Begin to ask about checks whose verdicts are wanted soon and are in no cache."""
-        for check in checks:
-            if check not in self._asked:
-                self._asked[check] = self._pool.submit(self.decide, check)
+    def judge(self, check: JudgeCheck) -> Generator[Future[Judgement], Any, Judgement]:
+        """Waits for the model in another thread, so that many requests are under way at once."""
+        asked = self._threads.submit(self.decide, check)
+        yield asked
+        return asked.result()
 
     def close(self) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._threads.close()
 
     def decide(self, check: JudgeCheck) -> Judgement:
         """Ask now, in this thread."""
@@ -141,7 +142,7 @@ class JudgeVerifier(VerifierBase):
             return Judgement(Status.UNVERIFIABLE, "too long to be judged")
         try:
             return self._rated(check) if check.other is None else self._compared(check, check.other)
-        except ScorerUnavailable as error:
+        except (ScorerUnavailable, PrefkitError) as error:
             return Judgement(Status.INFRA, str(error))
         except CannotJudge as error:
             return Judgement(Status.UNVERIFIABLE, str(error))
@@ -157,32 +158,16 @@ class JudgeVerifier(VerifierBase):
         """Ask in both orders, where the order can be seen."""
         scorer = self._scorer_of(check)
         ahead = scorer.prefer(Question(check.prompt, (check.answer, other), check.rubric, check.reference))
-        if scorer.sees_order:
-            behind = scorer.prefer(Question(check.prompt, (other, check.answer), check.rubric, check.reference))
-            self._count(ahead, behind)
-            if behind != _OPPOSITE[ahead]:
-                return Judgement(Status.UNVERIFIABLE, "the judge contradicts itself between orders")
-        if ahead == "first":
-            return Judgement(Status.PASS, "better than the other answer", None, 1.0)
-        if ahead == "second":
-            return Judgement(Status.WRONG, "worse than the other answer", "Another answer to the same task is better.", 0.0)
-        return Judgement(Status.WRONG, "as good as the other answer", None, 0.5)
-
-    def _count(self, ahead: Choice, behind: Choice) -> None:
-        with self._lock:
-            if behind == _OPPOSITE[ahead]:
-                self.positions.agreed += 1
-            elif ahead == behind == "first":
-                self.positions.first += 1
-            elif ahead == behind == "second":
-                self.positions.second += 1
-            else:
-                self.positions.half += 1
+        if not scorer.sees_order:
+            return judged_without_order(ahead)
+        return judged_in_both_orders(ahead, scorer.prefer(Question(check.prompt, (other, check.answer), check.rubric, check.reference)))
 
     def _scorer_of(self, check: JudgeCheck) -> Scorer:
-        if check.endpoint is None:
+        if check.model is None:
             if self._scorer is None:
-                raise ScorerUnavailable("the judge is off: no model is named")
+                raise ScorerUnavailable(OFF)
             return self._scorer
         with self._lock:
-            return self._of_endpoints.setdefault(check.endpoint, EndpointScorer(check.endpoint))
+            if check.model not in self._named and isinstance(check.model, Endpoint):
+                self._named[check.model] = EndpointScorer(check.model)
+            return self._named[check.model]

@@ -2,7 +2,9 @@
 
 | what                         | rule                                                                                      |
 |------------------------------|-------------------------------------------------------------------------------------------|
-| key                          | from an environment variable whose name ends in _API_KEY; in no message, log, cache or URL |
+| whom                         | the line's "endpoint", else PREFKIT_JUDGE_URL and PREFKIT_JUDGE_MODEL                     |
+| key                          | from PREFKIT_JUDGE_API_KEY, or a PREFKIT_JUDGE_…_API_KEY that the line names: no file of  |
+|                              | lines can send other keys away; it stands in no message, log, verdict, cache or URL      |
 | where it goes                | over https, or to this machine; redirects are not followed                                |
 | 408, 409, 425, 429, 5xx      | tried again with growing pauses, or after the server's Retry-After                        |
 | time-out, no connection, an  | tried again with growing pauses                                                           |
@@ -10,12 +12,15 @@
 | other 4xx                    | not tried again; where it refused `response_format`, asked without that from then on      |
 | time                         | `timeout_s` for one request from its beginning to its last byte                           |
 | size                         | a reply of at most 1 MB                                                                   |
+| 8 questions in a row without | those of the next minute are not asked: a file of thousands ends soon where the endpoint  |
+| a reply                      | is gone                                                                                   |
 
 After the last try: ScorerUnavailable, which becomes INFRA, never a mark of 0.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -34,10 +39,20 @@ from prefkit.verify.judge_scorer import Choice, Question, Rating, ScorerUnavaila
 
 _MAX_BYTES = 1_000_000
 _AGAIN = frozenset({408, 409, 425, 429})
-_KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
+URL, MODEL, KEY = "PREFKIT_JUDGE_URL", "PREFKIT_JUDGE_MODEL", "PREFKIT_JUDGE_API_KEY"
+"""Environment variables: the endpoint of lines that name none, and its key."""
+OFF = f'the judge is off: give the line an "endpoint" with "url" and "model", or set {URL} and {MODEL} (and {KEY} where it needs a key)'
+_KEY_NAME = re.compile(r"PREFKIT_JUDGE_(?:[A-Z0-9_]+_)?API_KEY")
+_KEY = re.compile(r"[!-~]+")
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _LONGEST_PAUSE_S = 60.0
+_MOST_IN_VAIN, _REST_S = 8, 60.0
+_UNREADABLE = "a reply that cannot be read"
 _Read = TypeVar("_Read")
+
+
+class _NoReply(ScorerUnavailable):
+    """The endpoint is not there, or refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +68,38 @@ class Endpoint:
 
     @classmethod
     def read(cls, value: Any) -> Endpoint:
-        """An endpoint as lines and recipes write it. Raises ValueError that says what was expected."""
-        if not isinstance(value, dict) or not set(value) <= {"url", "model", "key_env", "timeout_s", "attempts", "max_tokens"}:
-            raise ValueError('"endpoint" is an object with "url", "model" and, where it needs one, "key_env"')
+        """An endpoint as lines write it. Raises ValueError that says what was expected."""
+        if not isinstance(value, dict) or not set(value) <= {"url", "model", "key_env", "attempts", "max_tokens"}:
+            raise ValueError(
+                '"endpoint" is an object with "url", "model" and, where wanted, "key_env", "attempts" and "max_tokens"; a time limit is '
+                'the line\'s "timeout"'
+            )
         url, model, key_env = value.get("url"), value.get("model"), value.get("key_env", "")
         if not isinstance(url, str) or not isinstance(model, str) or not model.strip():
             raise ValueError('"endpoint" needs a "url" and a "model"')
         if not isinstance(key_env, str) or (key_env and not _KEY_NAME.fullmatch(key_env)):
-            raise ValueError('"key_env" names an environment variable that ends in _API_KEY; the key itself stands in no file')
+            raise ValueError(f'"key_env" names an environment variable, {KEY} or PREFKIT_JUDGE_…_API_KEY; the key itself stands in no file')
         _check_url(url, bool(key_env))
-        timeout, attempts, tokens = value.get("timeout_s", 60.0), value.get("attempts", 4), value.get("max_tokens", 1024)
-        for name, number, most in (("timeout_s", timeout, 3600), ("attempts", attempts, 20), ("max_tokens", tokens, 100_000)):
-            if isinstance(number, bool) or not isinstance(number, int if name != "timeout_s" else (int, float)) or not 0 < number <= most:
-                raise ValueError(f'"{name}" is a number above 0 and up to {most}')
-        return cls(url, model, key_env, float(timeout), attempts, tokens)
+        attempts, tokens = value.get("attempts", 4), value.get("max_tokens", 1024)
+        for name, number, most in (("attempts", attempts, 20), ("max_tokens", tokens, 100_000)):
+            if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= most:
+                raise ValueError(f'"{name}" is a whole number from 1 to {most}')
+        return cls(url, model, key_env, attempts=attempts, max_tokens=tokens)
+
+    @classmethod
+    def from_environment(cls) -> Endpoint | None:
+        """The endpoint that the environment names; None where it names none. Raises ValueError where it names half of one, or no URL."""
+        url, model = (os.environ.get(name, "").strip() for name in (URL, MODEL))
+        if not url and not model:
+            return None
+        if not url or not model:
+            raise ValueError(f"{URL if url else MODEL} is set and {MODEL if url else URL} is not: the judge needs both")
+        key_env = KEY if os.environ.get(KEY, "").strip() else ""
+        try:
+            _check_url(url, bool(key_env))
+        except ValueError as error:
+            raise ValueError(f"{URL}: {error}") from error
+        return cls(url, model, key_env)
 
 
 @dataclass(slots=True)
@@ -76,6 +109,8 @@ class EndpointScorer:
     endpoint: Endpoint
     pause: Callable[[float], None] = time.sleep
     _structured: bool = field(default=True, init=False)
+    _in_vain: int = field(default=0, init=False)
+    _rests_until: float = field(default=0.0, init=False)
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -92,8 +127,22 @@ class EndpointScorer:
         return self._ask(question, judge_prompt.read_choice)
 
     def _ask(self, question: Question, read: Callable[[str], _Read]) -> _Read:
-        """Ask until a reply can be read. Raises ScorerUnavailable after the last try."""
+        """Ask, unless it has been in vain for so long that the endpoint must be gone. Raises ScorerUnavailable."""
         key = self._key()
+        if time.monotonic() < self._rests_until:
+            raise ScorerUnavailable(f"the judge was not asked: {_MOST_IN_VAIN} questions in a row had no reply")
+        try:
+            reply = self._ask_again(question, read, key)
+        except _NoReply:
+            self._in_vain += 1
+            if self._in_vain >= _MOST_IN_VAIN:
+                self._in_vain, self._rests_until = 0, time.monotonic() + _REST_S
+            raise
+        self._in_vain = 0
+        return reply
+
+    def _ask_again(self, question: Question, read: Callable[[str], _Read], key: str) -> _Read:
+        """Ask until a reply can be read. Raises ScorerUnavailable after the last try; _NoReply where there was none to read."""
         problem, tries = "", 0
         while tries < self.endpoint.attempts:
             tries += 1
@@ -101,8 +150,7 @@ class EndpointScorer:
             try:
                 return read(_content(self._post(self._body(question), key)))
             except urllib.error.HTTPError as error:
-                with error:
-                    told = error.read(2000).decode("utf-8", "replace")
+                told = _told(error)
                 if self._structured and error.code in (400, 422) and "response_format" in told:
                     self._structured, tries = False, tries - 1
                     continue
@@ -113,10 +161,11 @@ class EndpointScorer:
             except (OSError, http.client.HTTPException) as error:  # no connection, time-out, broken off
                 problem = "time-out" if isinstance(error, TimeoutError) or "timed out" in str(error) else "no connection"
             except (ValueError, RecursionError):
-                problem = "a reply that cannot be read"
+                problem = _UNREADABLE
             if tries < self.endpoint.attempts:
                 self.pause(wait)
-        raise ScorerUnavailable(f"the judge gave no rating: {problem} ({tries} {'try' if tries == 1 else 'tries'})")
+        error = ScorerUnavailable if problem == _UNREADABLE else _NoReply
+        raise error(f"the judge gave no rating: {problem} ({tries} {'try' if tries == 1 else 'tries'})")
 
     def _key(self) -> str:
         if not self.endpoint.key_env:
@@ -124,6 +173,8 @@ class EndpointScorer:
         key = os.environ.get(self.endpoint.key_env, "").strip()
         if not key:
             raise ScorerUnavailable(f"the environment variable {self.endpoint.key_env} is not set: it holds the judge's key")
+        if not _KEY.fullmatch(key):
+            raise ScorerUnavailable(f"the environment variable {self.endpoint.key_env} holds no key: it has blanks or is not ASCII")
         return key
 
     def _body(self, question: Question) -> bytes:
@@ -173,6 +224,13 @@ def _check_url(url: str, has_key: bool) -> None:
         raise ValueError('the "url" of an endpoint holds no user, password, query or fragment: a key comes from "key_env"')
     if has_key and parts.scheme == "http" and host not in _LOCAL:
         raise ValueError("a key is sent over https alone, or to this machine")
+
+
+def _told(error: urllib.error.HTTPError) -> str:
+    """The beginning of what stands in a reply that is an error; never shown, for it may repeat the key."""
+    with error, contextlib.suppress(OSError, http.client.HTTPException):
+        return error.read(2000).decode("utf-8", "replace")
+    return ""
 
 
 def _content(raw: bytes) -> str:

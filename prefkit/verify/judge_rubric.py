@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from prefkit.verify.json_text import shown
+
 LOWEST, HIGHEST = 0, 10
 """A judge's marks: whole or broken numbers in between."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,39}")
@@ -63,7 +65,7 @@ def read_rubric(value: Any) -> Rubric:
     if value is None:
         return DEFAULT
     if not isinstance(value, dict) or not set(value) <= {"criteria", "pass_at"}:
-        raise ValueError('"rubric" is an object with "criteria" and "pass_at"')
+        raise ValueError(f'"rubric" is an object with "criteria" and "pass_at", not {shown(value)}')
     given = value.get("criteria")
     criteria = DEFAULT.criteria if given is None else tuple(map(_read_criterion, given if isinstance(given, list) else [None]))
     if not 0 < len(criteria) <= _MOST or len({criterion.name for criterion in criteria}) < len(criteria):
@@ -76,7 +78,7 @@ def read_rubric(value: Any) -> Rubric:
 
 def _read_criterion(value: Any) -> Criterion:
     if not isinstance(value, dict) or not set(value) <= {"name", "question", "weight"}:
-        raise ValueError('a criterion is an object with "name", "question" and "weight"')
+        raise ValueError(f'a criterion is an object with "name", "question" and "weight", not {shown(value)}')
     name, weight = value.get("name"), value.get("weight", 1.0)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError('the "name" of a criterion is a short text of letters, digits, blanks, - and _')

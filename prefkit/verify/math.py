@@ -48,6 +48,7 @@ class MathVerifier(VerifierBase):
 
     kind: ClassVar[str] = "math"
     worker: ClassVar[str | None] = "zygote"
+    fields: ClassVar[tuple[str, ...]] = ("gold",)
 
     def __init__(self) -> None:
         self.versions = {"judge": VERSION, **{name: _version(name) for name in ("math-verify", "latex2sympy2-extended", "sympy")}}

@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 
 from prefkit.sandbox.job import CodeJob, CodeResult
 from prefkit.verify.code_text import MAX_CODE, extract_program
-from prefkit.verify.line_fields import timeout_of
+from prefkit.verify.json_text import shown
+from prefkit.verify.line_fields import must, timeout_of
 from prefkit.verify.output_compare import VERSION, difference, lines_of
 from prefkit.verify.python import NO_CODE
 from prefkit.verify.values_compare import Tolerance
@@ -52,6 +53,7 @@ class ProgramVerifier(VerifierBase):
 
     kind: ClassVar[str] = "program"
     worker: ClassVar[str | None] = "zygote"
+    fields: ClassVar[tuple[str, ...]] = ("language", "io", "exact", "tolerance")
 
     def __init__(self) -> None:
         self.versions = {"judge": "program/1", "output": VERSION}
@@ -61,11 +63,14 @@ class ProgramVerifier(VerifierBase):
         "tolerance": number or {"relative", "absolute"}, "timeout": seconds}."""
         language, io, exact = line.get("language"), line.get("io"), line.get("exact", False)
         if language not in LANGUAGES:
-            raise ValueError(f'"language" is one of {", ".join(LANGUAGES)}')
+            raise must(line, "language", f"one of {', '.join(LANGUAGES)}")
         if not isinstance(exact, bool):
-            raise ValueError('"exact" must be true or false')
-        if not isinstance(io, list) or len(io) > _MAX_PAIRS or not all(map(_is_pair, io)):
-            raise ValueError(f'"io" must be a list of up to {_MAX_PAIRS} pairs ["standard input", "standard output"]')
+            raise must(line, "exact", "true or false")
+        if not isinstance(io, list) or len(io) > _MAX_PAIRS:
+            raise must(line, "io", f'a list of up to {_MAX_PAIRS} pairs ["standard input", "standard output"]')
+        for number, pair in enumerate(io, 1):
+            if not _is_pair(pair):
+                raise ValueError(f'"io" must be a list of pairs of texts ["input", "output"]; pair {number} is {shown(pair)}')
         if not io:
             raise Unverifiable("no pairs of input and output")
         if not any(lines_of(expected) for _, expected in io):

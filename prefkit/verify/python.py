@@ -40,7 +40,7 @@ from prefkit.sandbox.job import CodeJob, CodeResult
 from prefkit.sandbox.tamper import EXIT
 from prefkit.sandbox.zygote_child import OS_ERRORS
 from prefkit.verify.code_text import extract_files, extract_python
-from prefkit.verify.line_fields import timeout_of
+from prefkit.verify.line_fields import must, timeout_of
 from prefkit.verify.python_cases import Case, is_builtin, read_cases, stands_for
 from prefkit.verify.python_files import MAX_FILES, bad_path, hides_module, read_files
 from prefkit.verify.python_tests import TaskTest, is_test_file, read_tests
@@ -83,6 +83,7 @@ class PythonVerifier(VerifierBase):
 
     kind: ClassVar[str] = "python"
     worker: ClassVar[str | None] = "zygote"
+    fields: ClassVar[tuple[str, ...]] = ("entry", "cases", "tests", "files", "target", "setup", "tolerance")
 
     def __init__(self) -> None:
         self.versions = {"judge": VERSION, "values": VALUES, "python": ".".join(map(str, sys.version_info[:3]))}
@@ -92,13 +93,14 @@ class PythonVerifier(VerifierBase):
         "files": {path: text}, "target": path, "setup": code, "tolerance": number or {"relative", "absolute"}, "timeout": seconds}."""
         entry, setup, target = line.get("entry"), line.get("setup", ""), line.get("target", "solution.py")
         if entry is not None and not (isinstance(entry, str) and all(map(str.isidentifier, entry.replace(":", ".").split(".")))):
-            raise ValueError('"entry" must be the name of a function')
+            raise must(line, "entry", "the name of a function (f, Class.method, package.module:f)")
         if not isinstance(setup, str):
-            raise ValueError('"setup" must be text')
+            raise must(line, "setup", "text")
         if not isinstance(target, str) or bad_path(target):
-            raise ValueError('"target" must be the relative path of a Python file')
+            raise must(line, "target", "the relative path of a Python file")
         if ("cases" in line) == ("tests" in line):
-            raise ValueError('expected either "cases" (with "entry") or "tests"')
+            found = "both" if "cases" in line else "neither"
+            raise ValueError(f'expected either "cases" (with "entry") or "tests", found {found}')
         files = read_files(line.get("files", {}))
         common: dict[str, Any] = {
             "files": tuple(sorted(files.items())),
@@ -109,7 +111,7 @@ class PythonVerifier(VerifierBase):
         if "tests" in line:
             return PythonCheck(id, line["answer"], entry, tests=read_tests(line["tests"], files, entry), **common)
         if entry is None:
-            raise ValueError('"cases" need an "entry"')
+            raise ValueError('"cases" need an "entry", the name of the function that is called')
         cases = read_cases(line["cases"])
         if not cases:
             raise Unverifiable("no cases")

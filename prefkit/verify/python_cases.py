@@ -6,6 +6,7 @@ import builtins
 from dataclasses import dataclass
 from typing import Any
 
+from prefkit.verify.json_text import shown
 from prefkit.verify.values_compare import expected_form
 
 _MAX_CASES = 10_000
@@ -32,7 +33,7 @@ class Case:
 def read_cases(value: Any) -> tuple[Case, ...]:
     """From a task: [[args…], expected] or {"args": […], "kwargs": {…}, "expected": value | "raises": name} each. Raises ValueError."""
     if not isinstance(value, list) or len(value) > _MAX_CASES:
-        raise ValueError(f'"cases" must be a list of up to {_MAX_CASES} cases')
+        raise ValueError(f'"cases" must be a list of up to {_MAX_CASES} cases, not {shown(value)}')
     cases = []
     for number, case in enumerate(value, 1):
         try:
@@ -46,13 +47,15 @@ def _case(case: Any) -> Case:
     if isinstance(case, list) and len(case) == 2 and isinstance(case[0], list):
         return Case([expected_form(item) for item in case[0]], {}, expected_form(case[1]))
     if not isinstance(case, dict) or not case.keys() <= _FIELDS or ("expected" in case) == ("raises" in case):
-        raise ValueError('expected [[arguments…], value] or {"args": […], "kwargs": {…}, "expected": value or "raises": name}')
+        raise ValueError(
+            f'expected [[arguments…], value] or {{"args": […], "kwargs": {{…}}, "expected": value or "raises": name}}, not {shown(case)}'
+        )
     args, kwargs = case.get("args", []), case.get("kwargs", {})
     if not isinstance(args, list) or not isinstance(kwargs, dict):
-        raise ValueError('"args" must be a list and "kwargs" an object')
+        raise ValueError(f'"args" must be a list and "kwargs" an object, not {shown(args)} and {shown(kwargs)}')
     raises = case.get("raises")
     if "raises" in case and not (isinstance(raises, str) and raises.isidentifier()):
-        raise ValueError('"raises" must be the name of an exception')
+        raise ValueError(f'"raises" must be the name of an exception, not {shown(raises)}')
     forms = [expected_form(item) for item in args], {name: expected_form(item) for name, item in kwargs.items()}
     return Case(*forms, expected_form(case.get("expected")), raises)
 

@@ -6,6 +6,8 @@ import re
 import sys
 from typing import Any
 
+from prefkit.verify.json_text import shown
+
 MAX_FILES = 50
 _MAX_TEXT = 1_000_000
 _PATH = re.compile(r"(?:[\w-][\w.-]*/){0,6}[\w-][\w.-]*", re.ASCII)
@@ -25,9 +27,11 @@ def hides_module(path: str) -> bool:
 
 def read_files(value: Any) -> dict[str, str]:
     """From a task: {path: text}. Raises ValueError."""
-    if not isinstance(value, dict) or len(value) > MAX_FILES or not all(isinstance(text, str) for text in value.values()):
-        raise ValueError(f'"files" must be an object of up to {MAX_FILES} paths and texts')
-    for path in value:
+    if not isinstance(value, dict) or len(value) > MAX_FILES:
+        raise ValueError(f'"files" must be an object of up to {MAX_FILES} paths and texts, not {shown(value)}')
+    for path, text in value.items():
+        if not isinstance(text, str):
+            raise ValueError(f'"files" must be an object of paths and texts; {path!r} has {shown(text)}')
         if bad_path(path):
             raise ValueError(f'"files" has a path that is not allowed: {path!r}')
     if sum(map(len, value.values())) > _MAX_TEXT:

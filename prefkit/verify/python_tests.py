@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prefkit.verify.code_text import parsed
+from prefkit.verify.json_text import shown
 from prefkit.verify.verifier import Unverifiable
 
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
@@ -45,12 +46,14 @@ def read_tests(tests: Any, files: dict[str, str], entry: str | None) -> tuple[Ta
     """
     hidden = tests if isinstance(tests, dict) else {}
     texts = [tests] if isinstance(tests, str) else tests if isinstance(tests, list) else []
-    if not isinstance(tests, str | list | dict) or not all(isinstance(text, str) for text in (*texts, *hidden.values())):
-        raise ValueError('"tests" must be text, a list of texts, or an object of paths and texts')
+    odd = next((text for text in (*texts, *hidden.values()) if not isinstance(text, str)), None)
+    if odd is not None or not isinstance(tests, str | list | dict):
+        found = f"; {shown(odd)} is no text" if odd is not None else f", not {shown(tests)}"
+        raise ValueError(f'"tests" must be text, a list of texts, or an object of paths and texts{found}')
     visible = {path: text for path, text in files.items() if is_test_file(path) and path not in hidden}
     named: list[tuple[str | None, str]] = [(None, text) for text in texts]
     named += [*hidden.items(), *visible.items()]
-    trees = [(path, text, _tree(text)) for path, text in named]
+    trees = [(path, text, _tree(path or f"test {number}", text)) for number, (path, text) in enumerate(named, 1)]
     called = any(_calls_check(tree) for _, _, tree in trees)
     found = [_read(path, text, tree, called) for path, text, tree in trees]
     if not any(test.counts for test in found):
@@ -60,10 +63,10 @@ def read_tests(tests: Any, files: dict[str, str], entry: str | None) -> tuple[Ta
     return tuple(sorted(found, key=lambda test: test.path is not None and test.counts))
 
 
-def _tree(text: str) -> ast.Module:
+def _tree(name: str, text: str) -> ast.Module:
     tree = parsed(text)
     if tree is None:
-        raise Unverifiable("a test does not parse")
+        raise Unverifiable(f"a test does not parse: {name}")
     return tree
 
 

@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 
 from prefkit.verify.budget import Budget, BudgetSpent
 from prefkit.verify.json_text import Document, places, uniform
-from prefkit.verify.line_fields import beside, timeout_of
+from prefkit.verify.line_fields import beside, must, timeout_of
 from prefkit.verify.rules_checks import Finding
 from prefkit.verify.rules_file import Rule, Rules, read_rules
 from prefkit.verify.rules_terms import Scope
@@ -58,6 +58,7 @@ class RulesVerifier(VerifierBase):
     """Judges RulesChecks. Nothing of an answer runs."""
 
     kind: ClassVar[str] = "rules"
+    fields: ClassVar[tuple[str, ...]] = ("rules",)
 
     def __init__(self) -> None:
         self.versions = {"judge": VERSION}
@@ -72,9 +73,9 @@ class RulesVerifier(VerifierBase):
         file is wrong."""
         answer, rules = line.get("answer"), line.get("rules")
         if not isinstance(answer, str):
-            raise ValueError('"answer" must be text')
-        if not isinstance(rules, str) or not rules.strip():
-            raise ValueError('"rules" must be the path of a rules file')
+            raise must(line, "answer", "text")
+        if not isinstance(rules, str) or not rules.strip() or "\n" in rules:
+            raise must(line, "rules", "the path of a rules file")
         path = beside(source, rules)
         if path not in self._known:
             self._known[path] = read_rules(Path(path))

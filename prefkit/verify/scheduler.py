@@ -7,6 +7,7 @@ import json
 import time
 from collections import OrderedDict, deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from prefkit.verify.verifier import Check, Once, Steps, Verifier, make
 _WINDOW = 512
 """Checks under way at once: bounds memory, and keeps the workers fed while the oldest is slow."""
 _PATIENCE_S = 0.002
+_GLANCE_S = 0.02
+"""How often calls in other threads are looked at while workers are busy, too."""
 _KEPT_VERDICTS, _KEPT_OUTCOMES = 100_000, 5_000
 _LONGEST_CACHED_OUTCOME = 1 << 18
 
@@ -56,6 +59,7 @@ class Scheduler:
         self._running: dict[bytes, _Flow] = {}
         self._verdicts: OrderedDict[bytes, Verdict] = OrderedDict()
         self._shared: OrderedDict[bytes, _Flow] = OrderedDict()
+        self._calls: dict[Future[Any], _Flow] = {}
         self._answers: dict[int, Answer] = {}
         self._active = 0
         self._turned = 0.0
@@ -228,7 +232,7 @@ class Scheduler:
         return outcome
 
     def _advance(self, flow: _Flow, value: Any, begun: bool = False) -> None:
-        """Send a value to a flow, and on to those that waited for it, until all of them wait for jobs."""
+        """Send a value to a flow, and on to those that waited for it, until all of them wait for jobs or calls."""
         ready = [(flow, value)]
         while ready:
             flow, value = ready.pop()
@@ -244,6 +248,9 @@ class Scheduler:
                 wanted.tag = flow
                 self._pool.submit(wanted, first=begun)  # what is begun is finished first, so that verdicts come early
                 continue
+            if isinstance(wanted, Future):
+                self._calls[wanted] = flow
+                continue
             shared = self._once(wanted)
             if shared.done:
                 ready.append((flow, shared.value))
@@ -251,15 +258,23 @@ class Scheduler:
                 shared.waiting.append(flow)
 
     def _turn(self, timeout: float = 1.0) -> None:
-        self._turned = time.monotonic()
-        for job, answer in self._pool.pump(timeout):
+        if self._calls and not self._pool.busy:
+            wait(self._calls, timeout, FIRST_COMPLETED)
+            timeout = 0.0
+        for job, answer in self._pool.pump(min(timeout, _GLANCE_S) if self._calls else timeout):
             if isinstance(job.tag, _Flow):
                 self._advance(job.tag, answer, begun=True)
             else:
                 self._answers[id(job)] = answer
+        for call in [call for call in self._calls if call.done()]:
+            self._advance(self._calls.pop(call), None, begun=True)
+        self._turned = time.monotonic()
 
     def _cancel(self) -> None:
         self._pool.drop_queued()
+        for call in self._calls:
+            call.cancel()
+        self._calls.clear()
         for flow in (*self._running.values(), *(flow for flow in self._shared.values() if not flow.done)):
             flow.dead = True
         self._running.clear()

@@ -45,6 +45,7 @@ class SqlVerifier(VerifierBase):
 
     kind: ClassVar[str] = "sql"
     worker: ClassVar[str | None] = "sqlite"
+    fields: ClassVar[tuple[str, ...]] = ("schema", "database", "gold", "columns")
 
     def __init__(self, rows: int = 10_000, max_bytes: int = 2_000_000) -> None:
         self._rows, self._bytes = rows, max_bytes

@@ -27,6 +27,7 @@ from prefkit.verify.budget import Budget, BudgetSpent
 from prefkit.verify.calls import Call, CallError, calls_in, calls_of, refused_before_calling
 from prefkit.verify.end_state import state_difference
 from prefkit.verify.json_text import read_json, shown
+from prefkit.verify.line_fields import must
 from prefkit.verify.paths import Path, read_path
 from prefkit.verify.simulator import CallResult, Simulator, content_of, simulator_class
 from prefkit.verify.verdict import Judgement, Status
@@ -74,25 +75,25 @@ def read_stateful(line: dict[str, Any], id: str, answer: str, timeout_s: float, 
     "ordered": bool, "answer": text}; one of "end" and "accepted" at least. Raises ValueError."""
     name, state, ordered = line["simulator"], line.get("state"), line.get("ordered", False)
     if not isinstance(name, str):
-        raise ValueError('"simulator" must be a name or "module:Class"')
+        raise must(line, "simulator", 'a name or "module:Class"')
     if not isinstance(state, dict):
-        raise ValueError('"state" must be a JSON object, the state at the start')
+        raise must(line, "state", "a JSON object, the state at the start")
     ends = line.get("end", [])
     ends = [ends] if isinstance(ends, dict) else ends
     if not isinstance(ends, list) or not all(isinstance(end, dict) for end in ends):
-        raise ValueError('"end" must be a JSON object, a wanted end state, or a list of them')
+        raise must(line, "end", "a JSON object, a wanted end state, or a list of them")
     accepted = line.get("accepted", [])
     if not isinstance(accepted, list) or not all(isinstance(calls, list) for calls in accepted):
-        raise ValueError('"accepted" must be a list of call lists')
+        raise must(line, "accepted", "a list of call lists")
     if not ends and not accepted:
         raise ValueError('expected "end" (wanted end states) or "accepted" (call lists that lead to one)')
     ignore = line.get("ignore", [])
     if not isinstance(ignore, list) or not all(isinstance(path, str) for path in ignore):
-        raise ValueError('"ignore" must be a list of paths')
+        raise must(line, "ignore", "a list of paths")
     for path in ignore:
         read_path(path)
     if not isinstance(ordered, bool):
-        raise ValueError('"ordered" must be true or false')
+        raise must(line, "ordered", "true or false")
     kind = simulator_class(name, source.folder)
     return StatefulCheck(id, answer, kind, json.dumps(state), json.dumps(ends), json.dumps(accepted), tuple(ignore), ordered, timeout_s)
 

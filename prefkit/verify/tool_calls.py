@@ -42,7 +42,7 @@ from prefkit.verify.call_match import difference
 from prefkit.verify.calls import Call, CallError, Tool, calls_in, calls_of, read_tools, refused_before_calling
 from prefkit.verify.json_schema import SchemaError
 from prefkit.verify.json_text import read_json, shown, uniform
-from prefkit.verify.line_fields import timeout_of
+from prefkit.verify.line_fields import must, timeout_of
 from prefkit.verify.stateful import StatefulCheck, judge_stateful, read_stateful, simulator_content, stateful_key
 from prefkit.verify.verdict import Judgement, Status
 from prefkit.verify.verifier import Source, VerifierBase
@@ -87,6 +87,7 @@ class ToolCallsVerifier(VerifierBase):
     """Judges ToolCallsChecks and StatefulChecks. Nothing of an answer runs, but for the calls of a simulator's own tools."""
 
     kind: ClassVar[str] = "tool_calls"
+    fields: ClassVar[tuple[str, ...]] = ("tools", "accepted", "ordered", "defaults", "simulator", "state", "end", "ignore")
 
     def __init__(self) -> None:
         self.versions = {"jsonschema": version("jsonschema"), "judge": VERSION}
@@ -96,19 +97,19 @@ class ToolCallsVerifier(VerifierBase):
         "timeout": seconds}; or with a "simulator" (see stateful.py)."""
         answer, timeout = line.get("answer"), timeout_of(line, source)
         if not isinstance(answer, str):
-            raise ValueError('"answer" must be text')
+            raise must(line, "answer", "text")
         if "simulator" in line:
             return read_stateful(line, id, answer, timeout, source)
         if not isinstance(line.get("tools"), list) or not line["tools"]:
-            raise ValueError('"tools" must be a list of tools, and not empty')
+            raise must(line, "tools", "a list of tools, and not empty")
         accepted = line.get("accepted")
         if not isinstance(accepted, list) or not accepted or not all(isinstance(calls, list) for calls in accepted):
-            raise ValueError('"accepted" must be a list of call lists, and not empty: [[{"name": …, "arguments": {…}}]]')
+            raise must(line, "accepted", 'a list of call lists, and not empty ([[{"name": …, "arguments": {…}}]])')
         ordered, defaults = line.get("ordered", False), line.get("defaults", "fill")
         if not isinstance(ordered, bool):
-            raise ValueError('"ordered" must be true or false')
+            raise must(line, "ordered", "true or false")
         if defaults not in DEFAULTS:
-            raise ValueError(f'"defaults" is one of {", ".join(DEFAULTS)}')
+            raise must(line, "defaults", f"one of {', '.join(DEFAULTS)}")
         return ToolCallsCheck(id, answer, json.dumps(line["tools"]), json.dumps(accepted), ordered, defaults, timeout)
 
     def key(self, check: ToolCallsCheck | StatefulCheck) -> Sequence[Any]:

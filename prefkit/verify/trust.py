@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from prefkit.errors import DataError
 
 EXECUTED = frozenset({"executed", "in_process"})
 """What was found by running something. "model" is the rest."""
+
+
+def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How many scored verdicts (or answers with their verdict) there are of each trust. A row without the column was executed."""
+    found = Counter(str(row.get("trust") or "executed") for row in rows if row["score"] is not None and row["score"] == row["score"])
+    return dict(sorted(found.items()))
+
+
+def together(trusts: Iterable[str]) -> str | None:
+    """The trust of what rests on all of these: the least of them, "mixed" for executed ones beside opinions, None for nothing."""
+    kinds = set(trusts)
+    if "model" in kinds:
+        return "mixed" if kinds & EXECUTED else "model"
+    return next((kind for kind in ("in_process", "executed") if kind in kinds), None)
 
 
 def require_one_kind(trusts: Iterable[str], mixed: bool, where: str) -> None:

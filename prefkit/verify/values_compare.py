@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prefkit.sandbox.values import decode, encode, tag_of
+from prefkit.verify.json_text import shown
 
 VERSION = "values/1"
 
@@ -68,7 +69,7 @@ class Tolerance:
             return cls()
         parts = value if isinstance(value, dict) else {"relative": value, "absolute": value}
         if not parts or not parts.keys() <= {"relative", "absolute"} or not all(map(_is_tolerance, parts.values())):
-            raise ValueError('"tolerance" must be a number from 0 up to 1, or {"relative": number, "absolute": number}')
+            raise ValueError(f'"tolerance" must be a number from 0 on, or {{"relative": number, "absolute": number}}, not {shown(value)}')
         return cls(float(parts.get("relative", 0.0)), float(parts.get("absolute", 0.0)), True)
 
 

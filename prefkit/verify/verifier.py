@@ -1,14 +1,15 @@
 """What a verifier is, and which there are.
 
 A verifier judges the checks of one kind. Judging is a generator, so that many answers are under way at once: it yields what it waits for
-(a job for the sandbox, or work that many checks share), is sent what came of it, and returns its judgement. It runs nothing of the answer
-in this process.
+(a job for the sandbox, work that many checks share, a call in another thread), is sent what came of it, and returns its judgement. It runs
+nothing of the answer in this process.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -23,6 +24,7 @@ VERIFIERS = {
     "tool_calls": "prefkit.verify.tool_calls:ToolCallsVerifier",
     "math": "prefkit.verify.math:MathVerifier",
     "rules": "prefkit.verify.rules:RulesVerifier",
+    "judge": "prefkit.verify.judge:JudgeVerifier",
 }
 """Kind -> module:class. Each is imported and made at first use."""
 
@@ -68,8 +70,8 @@ class Once:
     load: Callable[[str], Any] | None = None
 
 
-Steps = Generator[Job | Once, Any, Any]
-"""What judges: yields what it waits for, returns the outcome."""
+Steps = Generator[Job | Once | Future[Any], Any, Any]
+"""What judges: yields what it waits for, returns the outcome. Of a future it is told that it is done; the steps take its result."""
 
 
 class Verifier(Protocol):
@@ -78,6 +80,8 @@ class Verifier(Protocol):
     kind: ClassVar[str]
     worker: ClassVar[str | None]
     """The kind of worker that runs the answers, None where none does."""
+    fields: ClassVar[tuple[str, ...]]
+    """The fields of its lines, beside those that every line has (line_fields.COMMON)."""
 
     @property
     def versions(self) -> dict[str, str]:
@@ -102,7 +106,7 @@ class Verifier(Protocol):
         """Whether the verdict still holds tomorrow: not where it is about a file that is missing."""
         ...
 
-    def judge(self, check: Any) -> Generator[Job | Once, Any, Judgement]: ...
+    def judge(self, check: Any) -> Generator[Job | Once | Future[Any], Any, Judgement]: ...
 
     def close(self) -> None: ...
 
@@ -111,6 +115,7 @@ class VerifierBase:
     """What most verifiers have in common."""
 
     worker: ClassVar[str | None] = None
+    fields: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self) -> None:
         """Nothing to look at anew."""

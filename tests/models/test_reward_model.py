@@ -12,6 +12,7 @@ import pytest
 from prefkit.errors import ModelError
 from prefkit.models.reward_model import RewardModel
 from prefkit.verify.judge import JudgeCheck, JudgeVerifier
+from prefkit.verify.judge_orders import Orders
 from prefkit.verify.judge_rubric import DEFAULT
 from prefkit.verify.judge_scorer import CannotJudge, Question
 from prefkit.verify.verdict import Status
@@ -85,7 +86,9 @@ def test_the_judge_runs_on_it(model: RewardModel) -> None:
     good, bad = sorted(("A pear.", "A stone."), key=lambda answer: -model.reward(PROMPT, answer))
     judgements = [verifier.decide(JudgeCheck("1", a, PROMPT, other=b)) for a, b in ((good, bad), (bad, good), (good, good))]
     assert [(one.status, one.points) for one in judgements] == [(Status.PASS, 1.0), (Status.WRONG, 0.0), (Status.WRONG, 0.5)]
-    assert verifier.positions.pairs == 0  # each answer is read by itself: there is no order to be swayed by
+    # Each answer is read by itself: there is no order to be swayed by, and nothing to count.
+    assert Orders.of({one.reason: 1 for one in judgements}).pairs == 0
+    assert [one.reason.partition(" ")[0] for one in judgements] == ["higher", "lower", "same"]
     rated = verifier.decide(JudgeCheck("1", good, PROMPT))
     assert rated.points == model.rate(Question(PROMPT, (good,), DEFAULT)).score
     verifier.close()

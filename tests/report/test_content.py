@@ -176,3 +176,28 @@ def test_figures_are_written_as_people_write_them() -> None:
         "–", "0", "1,234,567", "\u22123", "0.0131", "2.61", "1,234", "–", "588",
     ]  # fmt: skip
     assert shorten("a" * 12, 10) == "a" * 10 + " … (2 more characters)"
+
+
+# What the figures rest on
+
+
+@pytest.mark.parametrize(
+    ("trust", "words", "tile"),
+    [
+        ({}, "Every answer was checked by execution", "answers checked by execution"),
+        ({"executed": 100}, "Every answer was checked by execution", "answers checked by execution"),
+        ({"executed": 90, "in_process": 10}, "10 were checked by tests in the answer's own process", "answers checked by execution"),
+        (
+            {"executed": 90, "model": 10},
+            "90 of 100 answers were checked by execution. The other 10 were rated by a model",
+            "answers judged",
+        ),
+        ({"model": 100}, "No answer was executed: a model (the judge) rated each of them.", "answers judged"),
+    ],
+)
+def test_the_report_says_what_its_figures_rest_on(build_run: Build, trust: dict[str, int], words: str, tile: str) -> None:
+    run = build_run()
+    run.write_json("evaluation.json", run.read_json("evaluation.json") | {"trust": trust})
+    said = content(read(run))
+    assert words in dict(said.notes)["What counts as right"]
+    assert tile in [label for _, label in said.tiles]

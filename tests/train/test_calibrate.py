@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from prefkit.errors import DataError
 from prefkit.train import calibrate, training
 
 if TYPE_CHECKING:
@@ -246,4 +247,35 @@ def test_the_reward_is_the_verdicts_score_and_none_where_there_is_none(tmp_path:
     with calibrate.Reward(asked, {"timeout_s": 2.0}, None) as reward:
         completions = [[{"role": "assistant", "content": text}] for _, text in answers]
         scores = reward(prompts=None, completions=completions, name=[name for name, _ in answers], trainer_state=SimpleNamespace())
-    assert scores == [1.0, 0.0, None, 0.0]
+        assert scores == [1.0, 0.0, None, 0.0]
+
+
+def test_rewards_of_executed_verdicts_and_opinions_are_not_mixed_unless_the_recipe_says_so(tmp_path: Path) -> None:
+    from prefkit.verify.scheduler import Scheduler
+    from prefkit.verify.sql_verifier import SqlVerifier
+
+    class Half(SqlVerifier):
+        """As if the verdicts on some answers were a model's."""
+
+        def trust(self, check: Any) -> str:
+            return "model" if "opinion" in check.answer else "executed"
+
+    database = tmp_path / "shop.sqlite"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE item (id INTEGER)")
+    asked = [{"name": "q", "golds": ["SELECT 1"], "databases": [str(database)]}]
+    executed, opinion = ([{"role": "assistant", "content": f"SELECT 1 -- {word}"}] for word in ("executed", "opinion"))
+
+    def rewards(reward: calibrate.Reward, *answers: Any) -> list[float | None]:
+        return reward(prompts=None, completions=list(answers), name=["q"] * len(answers), trainer_state=SimpleNamespace())
+
+    for mix in (False, True):
+        with calibrate.Reward(asked, {"timeout_s": 2.0, "mix": mix}, None) as reward:
+            reward.scheduler.close()
+            reward.scheduler = Scheduler(workers=1, verifiers=[Half()])
+            assert rewards(reward, opinion) == [1.0]  # opinions alone are one kind
+            if mix:
+                assert rewards(reward, executed, opinion) == [1.0, 1.0]
+            else:
+                with pytest.raises(DataError, match=r"the rewards of calibration: .*judge\.mix"):
+                    rewards(reward, executed)  # in a later step

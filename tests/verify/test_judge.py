@@ -5,82 +5,36 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from judge_server import Reply, Server, marks, said, user_text
 
-from prefkit.errors import DataError
 from prefkit.verify.judge import JudgeCheck, JudgeVerifier
 from prefkit.verify.judge_endpoint import Endpoint, EndpointScorer
+from prefkit.verify.judge_orders import Orders
 from prefkit.verify.judge_prompt import messages, read_choice, read_rating, reply_schema
 from prefkit.verify.judge_rubric import DEFAULT, Rubric, read_rubric
 from prefkit.verify.judge_scorer import Question
-from prefkit.verify.trust import require_one_kind
+from prefkit.verify.scheduler import Scheduler
 from prefkit.verify.verdict import Judgement, Status
 from prefkit.verify.verifier import Source
 
 KEY = "sk-not-to-be-seen"
 SOURCE = Source(Path("."), 2.0)
-Reply = tuple[int, dict[str, str], str]
-Respond = Callable[[dict[str, Any]], Reply]
 
 
-class Server:
-    """An endpoint whose replies a test decides. asked: bodies of the requests; headers: theirs."""
-
-    def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self.headers: list[dict[str, str]] = []
-        self.respond: Respond = lambda body: marks(8)
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append(body | {"path": self.path})
-                outer.headers.append(dict(self.headers))
-                status, headers, text = outer.respond(body)
-                data = text.encode()
-                try:
-                    self.send_response(status)
-                    for name, value in headers.items():
-                        self.send_header(name, value)
-                    self.send_header("Content-Length", str(len(data)))
-                    self.end_headers()
-                    self.wfile.write(data)
-                except OSError:
-                    pass  # the other side did not wait
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-def said(text: str, status: int = 200) -> Reply:
-    return status, {}, json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]})
-
-
-def marks(mark: float) -> Reply:
-    return said(json.dumps({"reason": "so it is", "scores": dict.fromkeys(DEFAULT.names, mark)}))
-
-
-def user_text(body: dict[str, Any]) -> str:
-    return body["messages"][1]["content"]
+@pytest.fixture(autouse=True)
+def no_judge_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PREFKIT_JUDGE_URL", "PREFKIT_JUDGE_MODEL", "PREFKIT_JUDGE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -105,6 +59,7 @@ def pauses() -> list[float]:
 def run(verifier: JudgeVerifier, check: JudgeCheck) -> Judgement:
     """As the scheduler drives it."""
     steps = verifier.judge(check)
+    next(steps).result(timeout=50)
     with pytest.raises(StopIteration) as end:
         next(steps)
     return end.value.value
@@ -128,12 +83,6 @@ def test_a_rating_is_the_weighted_mean_of_the_marks(server: Server, verifier: Ju
 
 def test_every_verdict_says_that_a_model_gave_it(verifier: JudgeVerifier) -> None:
     assert verifier.trust(CHECK) == "model"
-    require_one_kind(["executed", "in_process"], False, "a pair")
-    require_one_kind(["model", "model"], False, "a pair")
-    require_one_kind(["model", "executed"], True, "a pair")
-    for trusts in (["model", "executed"], ["in_process", "model"]):
-        with pytest.raises(DataError, match=r"a pair: .*judge\.mix"):
-            require_one_kind(iter(trusts), False, "a pair")
 
 
 def test_busy_and_failing_servers_are_asked_again(server: Server, verifier: JudgeVerifier, pauses: list[float]) -> None:
@@ -203,12 +152,16 @@ def test_an_endpoint_without_response_format_is_asked_without_it(server: Server,
 
 
 def test_a_key_comes_from_the_environment_and_is_seen_nowhere(server: Server, monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
-    scorer = EndpointScorer(Endpoint(server.url, "m", key_env="SHOP_API_KEY", attempts=1), pauses.append)
+    name = "PREFKIT_JUDGE_SHOP_API_KEY"
+    scorer = EndpointScorer(Endpoint(server.url, "m", key_env=name, attempts=1), pauses.append)
     verifier = JudgeVerifier(scorer)
-    monkeypatch.delenv("SHOP_API_KEY", raising=False)
-    assert run(verifier, CHECK).reason == "the environment variable SHOP_API_KEY is not set: it holds the judge's key"
+    monkeypatch.delenv(name, raising=False)
+    assert run(verifier, CHECK).reason == f"the environment variable {name} is not set: it holds the judge's key"
+    for broken in (f"{KEY}\nX-Other: 1", f"{KEY} {KEY}", f"{KEY}\u20ac"):
+        monkeypatch.setenv(name, broken)
+        assert run(verifier, CHECK).reason == f"the environment variable {name} holds no key: it has blanks or is not ASCII"
     assert server.asked == []
-    monkeypatch.setenv("SHOP_API_KEY", KEY)
+    monkeypatch.setenv(name, f"{KEY}\n")
     server.respond = lambda body: (403, {}, f"no such key: {KEY}")
     judgement = run(verifier, CHECK)
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
@@ -240,22 +193,29 @@ def test_pairs_are_asked_in_both_orders(
     assert (judgement.status, judgement.points) == (status, points)
     assert len(server.asked) == 2
     assert user_text(server.asked[0]) != user_text(server.asked[1])
-    assert (verifier.positions.agreed, verifier.positions.bias) == (1, 0.0)
+    orders = Orders.of({judgement.reason: 1})
+    assert (orders.agreed, orders.contradicted, orders.bias) == (1, 0, 0.0)
+    assert orders.words() == "the judge saw 1 pair in both orders and contradicted itself in 0 (0.0%)"
 
 
 def test_a_judge_that_contradicts_itself_gives_no_score_and_its_bias_is_measured(server: Server, verifier: JudgeVerifier) -> None:
     pair = replace(CHECK, answer="good", other="bad")
+    reasons: Counter[str] = Counter()
     for better, count in (("first", 3), ("second", 1)):
         server.respond = lambda body, better=better: said(json.dumps({"reason": "", "better": better}))
         for _ in range(count):
             judgement = run(verifier, pair)
             assert (judgement.status, judgement.points) == (Status.UNVERIFIABLE, None)
-            assert judgement.reason == "the judge contradicts itself between orders"
+            assert judgement.reason == f"the judge contradicts itself: the {better} place in both orders"
+            reasons[judgement.reason] += 1
     choices = iter(["first", "tie"])
     server.respond = lambda body: said(json.dumps({"reason": "", "better": next(choices)}))
-    assert run(verifier, pair).status is Status.UNVERIFIABLE
-    assert verifier.positions.to_dict() == {"pairs": 5, "agreed": 0, "first": 3, "second": 1, "half": 1, "bias": 0.4}
-    assert JudgeVerifier().positions.bias is None
+    judgement = run(verifier, pair)
+    assert judgement == Judgement(Status.UNVERIFIABLE, "the judge contradicts itself: a tie in one order alone")
+    orders = Orders.of(reasons + Counter({judgement.reason: 1, "rated 0.80": 7}))
+    assert (orders.pairs, orders.contradicted, orders.bias) == (5, 5, 0.4)
+    assert orders.words().endswith("in 5 (100.0%): 3 for the first place, 1 for the second, 1 half")
+    assert (Orders().bias, Orders().words()) == (None, "")
 
 
 INJECTIONS = [
@@ -341,10 +301,12 @@ LINE = {"verifier": "judge", "prompt": "p", "answer": "a", "endpoint": {"url": "
 
 def test_lines_are_read() -> None:
     verifier = JudgeVerifier()
-    check = verifier.read(LINE | {"other": "b", "reference": "r", "rubric": {"pass_at": 0.5}}, "7", SOURCE)
+    line = LINE | {"other": "b", "reference": "r", "rubric": {"pass_at": 0.5}}
+    check = verifier.read(line, "7", SOURCE)
     assert check == JudgeCheck(
         "7", "a", "p", "b", "r", Rubric(DEFAULT.criteria, 0.5), Endpoint("https://judge.example/v1", "m")
     )  # fmt: skip
+    assert verifier.read(line | {"timeout": 7}, "7", SOURCE).model == Endpoint("https://judge.example/v1", "m", timeout_s=7)
     custom = {"criteria": [{"name": "style", "weight": 3}, {"name": "tone", "question": "Is it kind?"}]}
     assert [(c.name, c.weight) for c in verifier.read(LINE | {"rubric": custom}, "7", SOURCE).rubric.criteria] == [
         ("style", 3),
@@ -362,12 +324,16 @@ def test_lines_are_read() -> None:
         ({"endpoint": {"url": "ftp://x", "model": "m"}}, "begins with https"),
         ({"endpoint": {"url": "https://me:secret@x", "model": "m"}}, "no user, password"),
         ({"endpoint": {"url": "https://x?key=1", "model": "m"}}, "no user, password"),
-        ({"endpoint": {"url": "http://x", "model": "m", "key_env": "A_API_KEY"}}, "over https alone"),
-        ({"endpoint": {"url": "https://x", "model": "m", "key_env": "AWS_SECRET_ACCESS_KEY"}}, "ends in _API_KEY"),
+        ({"endpoint": {"url": "http://x", "model": "m", "key_env": "PREFKIT_JUDGE_API_KEY"}}, "over https alone"),
+        ({"endpoint": {"url": "https://x", "model": "m", "key_env": "OPENAI_API_KEY"}}, "PREFKIT_JUDGE_API_KEY or PREFKIT_JUDGE_…_API_KEY"),
         ({"endpoint": {"url": "https://x", "model": "m", "key": "sk"}}, '"endpoint" is an object'),
         ({"endpoint": {"url": "https://x", "model": ""}}, 'needs a "url" and a "model"'),
-        ({"endpoint": {"url": "https://x", "model": "m", "attempts": True}}, '"attempts" is a number'),
-        ({"endpoint": {"url": "https://x", "model": "m", "timeout_s": 0}}, '"timeout_s" is a number'),
+        ({"endpoint": {"url": "https://x", "model": "m", "attempts": True}}, '"attempts" is a whole number'),
+        ({"endpoint": {"url": "https://x", "model": "m", "timeout_s": 9}}, 'the line\'s "timeout"'),
+        ({"timeout": 0}, '"timeout" must be a number'),
+        ({"reward_model": "x"}, 'either "endpoint" or "reward_model"'),
+        ({"endpoint": None, "reward_model": "x"}, "is for `prefkit verify`"),
+        ({"endpoint": None, "reward_model": 3}, '"reward_model" names a folder'),
         ({"endpoint": {"url": "https://[x", "model": "m"}}, "begins with https"),
         ({"rubric": []}, '"rubric" is an object'),
         ({"rubric": {"criteria": []}}, "1 to 12 criteria"),
@@ -397,8 +363,8 @@ def test_the_key_holds_all_that_decides_a_verdict() -> None:
             replace(base, reference="x"),
             replace(base, rubric=Rubric(DEFAULT.criteria, 0.1)),
             replace(base, rubric=Rubric(DEFAULT.criteria[:2], 0.7)),
-            replace(base, endpoint=Endpoint("https://judge.example/v1", "n")),
-            replace(base, endpoint=Endpoint("https://other.example/v1", "m")),
+            replace(base, model=Endpoint("https://judge.example/v1", "n")),
+            replace(base, model=Endpoint("https://other.example/v1", "m")),
         )
     ]
     assert len(set(keys)) == len(keys)
@@ -406,18 +372,127 @@ def test_the_key_holds_all_that_decides_a_verdict() -> None:
     assert verifier.versions == {"judge": "judge/1"}
 
 
-def test_checks_can_be_asked_about_ahead(server: Server, verifier: JudgeVerifier) -> None:
+def test_the_environment_names_the_judge_of_lines_that_name_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier, line = JudgeVerifier(), {key: value for key, value in LINE.items() if key != "endpoint"}
+    with pytest.raises(ValueError, match="set PREFKIT_JUDGE_URL and PREFKIT_JUDGE_MODEL"):
+        verifier.read(line, "1", SOURCE)
+    monkeypatch.setenv("PREFKIT_JUDGE_URL", "https://judge.example/v1")
+    with pytest.raises(ValueError, match="PREFKIT_JUDGE_URL is set and PREFKIT_JUDGE_MODEL is not"):
+        verifier.read(line, "1", SOURCE)
+    monkeypatch.setenv("PREFKIT_JUDGE_MODEL", "n")
+    assert verifier.read(line, "1", SOURCE).model == Endpoint("https://judge.example/v1", "n")
+    assert verifier.read(LINE, "1", SOURCE).model == Endpoint("https://judge.example/v1", "m")
+    monkeypatch.setenv("PREFKIT_JUDGE_API_KEY", KEY)
+    assert verifier.read(line | {"timeout": 3}, "1", SOURCE).model == Endpoint(
+        "https://judge.example/v1", "n", "PREFKIT_JUDGE_API_KEY", 3.0
+    )
+    monkeypatch.setenv("PREFKIT_JUDGE_URL", "http://judge.example/v1")
+    with pytest.raises(ValueError, match="PREFKIT_JUDGE_URL: a key is sent over https alone"):
+        verifier.read(line, "1", SOURCE)
+
+
+def test_many_requests_are_under_way_at_once_and_verdicts_keep_their_order(server: Server, verifier: JudgeVerifier) -> None:
     gate = threading.Barrier(3, timeout=50)
 
     def respond(body: dict[str, Any]) -> Reply:
         gate.wait()  # passes only when three requests are under way at once
-        return marks(8)
+        return marks(int(re.findall(r"Paris, (\d)", user_text(body))[0]))
 
     server.respond = respond
-    checks = [replace(CHECK, id=str(i), answer=f"Paris, {i}") for i in range(3)]
-    verifier.prefetch(checks)
-    assert [run(verifier, check).points for check in checks] == [pytest.approx(0.8)] * 3
+    checks = [replace(CHECK, id=str(i), answer=f"Paris, {i % 3}") for i in range(6)]
+    with Scheduler(workers=1, verifiers=[verifier]) as scheduler:
+        verdicts = list(scheduler.verify(checks))
+    assert [(verdict.id, verdict.score, verdict.trust) for verdict in verdicts] == [(str(i), i % 3 / 10, "model") for i in range(6)]
+    assert [verdict.cached for verdict in verdicts] == [False] * 3 + [True] * 3  # equal checks are asked about once
     assert len(server.asked) == 3
+
+
+def test_a_second_run_asks_nothing_and_no_key_is_in_the_cache(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFKIT_JUDGE_API_KEY", KEY)
+    monkeypatch.setenv("PREFKIT_JUDGE_URL", server.url)
+    monkeypatch.setenv("PREFKIT_JUDGE_MODEL", "judge-1")
+    check = JudgeVerifier().read({"prompt": "p", "answer": "a"}, "1", SOURCE)
+    runs = []
+    for _ in range(2):
+        with Scheduler(workers=1, cache=tmp_path / "cache") as scheduler:
+            runs.append([verdict.to_dict() for verdict in scheduler.verify([check])])
+    assert [run[0]["cached"] for run in runs] == [False, True]
+    assert {**runs[0][0], "cached": True} == runs[1][0]
+    assert (len(server.asked), server.headers[0]["Authorization"]) == (1, f"Bearer {KEY}")
+    assert all(KEY.encode() not in path.read_bytes() for path in tmp_path.iterdir())
+    assert KEY not in repr(runs)
+
+
+def test_faults_are_not_kept_in_the_cache(server: Server, tmp_path: Path, pauses: list[float]) -> None:
+    server.respond = lambda body: (500, {}, "")
+    statuses = []
+    for _ in range(2):
+        verifier = JudgeVerifier(EndpointScorer(Endpoint(server.url, "m", attempts=1), pauses.append))
+        with Scheduler(workers=1, cache=tmp_path / "cache", verifiers=[verifier]) as scheduler:
+            statuses += [(verdict.status, verdict.score) for verdict in scheduler.verify([CHECK])]
+        server.respond = lambda body: marks(9)
+    assert statuses == [(Status.INFRA, None), (Status.PASS, 0.9)]
+
+
+def test_an_endpoint_that_is_gone_is_not_asked_thousands_of_times(server: Server, pauses: list[float]) -> None:
+    server.respond = lambda body: (503, {}, "")
+    verifier = JudgeVerifier(EndpointScorer(Endpoint(server.url, "m", attempts=2), pauses.append), threads=1)
+    with Scheduler(workers=1, verifiers=[verifier]) as scheduler:
+        verdicts = list(scheduler.verify(replace(CHECK, id=str(i), answer=f"a{i}") for i in range(200)))
+    assert {(verdict.status, verdict.score) for verdict in verdicts} == {(Status.INFRA, None)}
+    assert len(server.asked) == 8 * 2
+    assert verdicts[-1].reason == "the judge was not asked: 8 questions in a row had no reply"
+
+
+def test_an_odd_reply_does_not_keep_others_from_being_asked(server: Server, pauses: list[float]) -> None:
+    server.respond = lambda body: said("I will not judge this.") if "odd" in user_text(body) else marks(8)
+    verifier = JudgeVerifier(EndpointScorer(Endpoint(server.url, "m", attempts=1), pauses.append), threads=1)
+    checks = [replace(CHECK, id=str(i), answer=f"odd {i}") for i in range(20)] + [replace(CHECK, id="last")]
+    with Scheduler(workers=1, verifiers=[verifier]) as scheduler:
+        verdicts = list(scheduler.verify(checks))
+    assert [verdict.status for verdict in verdicts] == [Status.INFRA] * 20 + [Status.PASS]
+
+
+def test_an_interrupted_run_does_not_wait_for_the_judge(server: Server) -> None:
+    wait = threading.Event()
+
+    def respond(body: dict[str, Any]) -> Reply:
+        wait.wait(50)
+        return marks(7)
+
+    server.respond = respond
+    with Scheduler(workers=1) as scheduler:
+        checks = (replace(CHECK, id=str(i), answer=f"a{i}", model=Endpoint(server.url, "m")) for i in range(100))
+        verdicts = scheduler.verify(checks)
+        threading.Timer(0.2, wait.set).start()
+        assert next(verdicts).score == 0.7
+        begun = len(server.asked)
+        assert isinstance(verdicts, Generator)
+        verdicts.close()
+        time.sleep(0.2)
+    assert begun <= len(server.asked) <= begun + 16 < 100  # what was under way; nothing new is begun
+
+
+def test_answers_that_run_and_answers_that_are_rated_go_side_by_side(server: Server, tmp_path: Path) -> None:
+    import sqlite3
+
+    from prefkit.verify.sql import SqlCheck
+
+    with sqlite3.connect(tmp_path / "x.sqlite") as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS x UNION SELECT 2")
+    database = (str(tmp_path / "x.sqlite"),)
+    endpoint = Endpoint(server.url, "m")
+    checks = []
+    for i in range(30):
+        checks.append(replace(CHECK, id=f"judge-{i}", answer=f"a{i}", model=endpoint))
+        checks.append(SqlCheck(f"sql-{i}", f"SELECT x + 0 * {i} FROM t", ("SELECT x FROM t",), database))
+    with Scheduler(workers=1) as scheduler:
+        verdicts = list(scheduler.verify(checks))
+    assert [verdict.id for verdict in verdicts] == [check.id for check in checks]
+    assert {(verdict.id.split("-")[0], verdict.status, verdict.trust, verdict.tier) for verdict in verdicts} == {
+        ("judge", Status.PASS, "model", ""),
+        ("sql", Status.PASS, "executed", "P"),
+    }
 
 
 def test_what_needs_no_model_asks_none(server: Server, verifier: JudgeVerifier) -> None:

@@ -51,6 +51,20 @@ CASES = {
         "PASS",
         "same values",
     ),
+    "random numbers": ("import random\ndef f():\n    return random.random()", [[[], 0.8444218515250481]], "PASS", "same values"),
+    "numpy's random numbers": (
+        "import numpy as np\nfirst = np.random.rand()\ndef f():\n    return [first, np.random.rand()]",
+        [[[], [0.5488135039273248, 0.7151893663724195]]],
+        "PASS",
+        "same values",
+    ),
+    "numpy imported late": ("def f():\n    import numpy\n    return numpy.random.rand()", [[[], 0.5488135039273248]], "PASS", None),
+    "numpy seeded by the answer": (
+        "import numpy as np\nnp.random.seed(1)\ndef f():\n    return np.random.rand()",
+        [[[], 0.417022004702574]],
+        "PASS",
+        None,
+    ),
     "typed arguments": ("def f(x):\n    return x[1] - {1}", [[[{"$tuple": [0, {"$set": [1, 2]}]}], {"$set": [2]}]], "PASS", "same values"),
     "raises": ("def f(x):\n    raise KeyError(x)", [{"args": [1], "raises": "KeyError"}], "PASS", "same values"),
     "raises a base": ("def f(x):\n    raise KeyError(x)", [{"args": [1], "raises": "LookupError"}], "PASS", "same values"),
@@ -113,7 +127,7 @@ TESTS = {
     "functions": (ADD, ["def test_one():\n    assert f(1) == 3\ndef test_two():\n    assert f(2) == 3"], "WRONG", "a test fails"),
     "no test": (ADD, ["import math\nx = 1"], "UNVERIFIABLE", "no tests"),
     "empty": (ADD, [], "UNVERIFIABLE", "no tests"),
-    "broken test": (ADD, ["assert f(1 =="], "UNVERIFIABLE", "a test does not parse"),
+    "broken test": (ADD, ["assert f(1 =="], "UNVERIFIABLE", "a test does not parse: test 1"),
     "a fixture": (ADD, ["def test_one(tmp_path):\n    assert f(1) == 3"], "UNVERIFIABLE", "a test asks for a fixture: tmp_path"),
 }
 

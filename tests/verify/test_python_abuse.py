@@ -47,7 +47,20 @@ ABUSE = {
     ),
     "31 patched json": (
         "import json\njson.dumps = lambda *a, **k: '{}'\njson.JSONEncoder.encode = lambda *a: '{}'\ndef f(x):\n    return 0",
-        "WRONG TAMPER CRASH",
+        "WRONG",
+        "TAMPER",
+    ),
+    "31 json patched from below": (
+        'import json, json.encoder\njson.JSONEncoder.iterencode = lambda *a, **k: [\'{"cases": [{"value": 1}]}\']\n'
+        "json.encoder.c_make_encoder = json.encoder.encode_basestring_ascii = json.encoder._make_iterencode = None\n"
+        "def f(x):\n    return 0",
+        "WRONG",
+        "TAMPER",
+    ),
+    "31 patched on the way out": (
+        "import builtins, contextlib, os, sys\nbuiltins.memoryview = builtins.max = contextlib.suppress = os.write = os._exit = None\n"
+        "sys.stdout = sys.stderr = None\ndef f(x):\n    return 0",
+        "WRONG",
         "TAMPER",
     ),
     "31 patched unittest": (

@@ -1,16 +1,20 @@
-"""The pages on tool calls, rules and code: every example in them gives the verdict that stands below it."""
+"""The pages on tool calls, rules, code and the judge: every example in them gives the verdict that stands below it."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from judge_server import Reply, Server, said, user_text
 
+from prefkit.commands.verify import summary
 from prefkit.sandbox.tiers import probe_code
+from prefkit.verify.judge_endpoint import KEY, MODEL, OFF, URL
 from prefkit.verify.lines import verdicts_for_lines
 from prefkit.verify.rules import RulesVerifier
 from prefkit.verify.tool_calls import ToolCallsVerifier
@@ -73,3 +77,46 @@ def test_every_example_of_the_page_on_code_gives_what_stands_below_it(tmp_path: 
     found = [f"{line['id']} {line['status']} {line['reason']}" for line in verdicts_for_lines(tmp_path / "lines.jsonl")]
     assert found == "".join(expected for _, expected in pairs).splitlines()
     assert len(found) >= 20
+
+
+def stand_in(body: dict[str, Any]) -> Reply:
+    """A judge that marks by a few words, as the page on the judge says."""
+    text = user_text(body)
+    answers = re.findall(r"ANSWER\]\n(.*?)\n\[", text, re.DOTALL)
+    if len(answers) == 2:
+        worth = [("14 days" in answer) + ("label" in answer) for answer in answers]
+        better = "tie" if worth[0] == worth[1] else "first" if worth[0] > worth[1] else "second"
+        return said(json.dumps({"reason": "", "better": "first" if "always takes the first" in text else better}))
+    marks = {"correctness": 10 if "14 days" in answers[0] else 2, "completeness": 10 if "label" in answers[0] else 4}
+    marks |= {"consistency": 9, "style": 8, "tone": 5}
+    wanted = body["response_format"]["json_schema"]["schema"]["properties"]["scores"]["required"]
+    return said(json.dumps({"reason": "", "scores": {name: marks[name] for name in wanted}}))
+
+
+def test_every_example_of_the_page_on_the_judge_gives_what_stands_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (DOCS / "verify-judge.md").read_text("utf-8")
+    blocks = BLOCK.findall(page)
+    server = Server()
+    server.respond = stand_in
+    for name, value in ((URL, server.url), (MODEL, "stand-in"), (KEY, "sk-never-shown")):
+        monkeypatch.setenv(name, value)
+    shown, summaries = 0, []
+    for (_, kind, content), (_, _, expected) in pairwise(blocks):
+        if kind != "jsonl":
+            continue
+        (tmp_path / "lines.jsonl").write_text(content, "utf-8")
+        verdicts = list(verdicts_for_lines(tmp_path / "lines.jsonl"))
+        assert [judge_words(verdict) for verdict in verdicts] == expected.splitlines()
+        assert "sk-never-shown" not in json.dumps(verdicts)
+        statuses, reasons = (Counter(verdict[name] for verdict in verdicts) for name in ("status", "reason"))
+        summaries.append(re.sub(r"; [\d.]+ \w+(?=\n|$)", "", summary(Counter(), statuses, reasons, 0.0), count=1))
+        shown += len(verdicts)
+    server.close()
+    assert shown >= 12
+    assert next(content.strip() for _, kind, content in blocks if kind == "summary") in summaries
+    assert all(name in page for name in (URL, MODEL, KEY)) and all(name in OFF for name in (URL, MODEL, KEY))
+
+
+def judge_words(verdict: dict[str, Any]) -> str:
+    score = "" if verdict["score"] is None else f" {verdict['score']:.2f}"
+    return f"{verdict['id']} {verdict['status']}{score} {re.sub(r'^line [0-9]+: ', '', verdict['reason'])}"
