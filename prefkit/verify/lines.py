@@ -92,10 +92,10 @@ def _check(line: dict[str, Any], line_id: str, source: Source, scheduler: Schedu
         kind = next((name for name, marks in _MARKS.items() if any(mark <= line.keys() for mark in marks)), None)
     if not isinstance(kind, str) or kind not in VERIFIERS:
         raise ValueError(f"unknown verifier {kind!r}; there is: {', '.join(VERIFIERS)}")
-    verifier = scheduler.verifier(kind)
-    tier = scheduler.tier(verifier)
-    if min_isolation is not None and tier and TIERS.index(tier) > TIERS.index(min_isolation):
-        raise ValueError(f"the {kind} verifier runs at tier {tier}, which is less than the {min_isolation} asked for")
     if not isinstance(line.get("answer"), str):
         raise ValueError('"answer" must be text')
-    return verifier.read(line, line_id, source)
+    check = scheduler.verifier(kind).read(line, line_id, source)
+    tier = scheduler.tier(scheduler.verifier(check.kind))
+    if min_isolation is not None and tier and TIERS.index(tier) > TIERS.index(min_isolation):
+        raise ValueError(f"the {check.kind} verifier runs at tier {tier}, which is less than the {min_isolation} asked for")
+    return check

@@ -47,7 +47,7 @@ class MathVerifier(VerifierBase):
     """Judges MathChecks."""
 
     kind: ClassVar[str] = "math"
-    worker: ClassVar[str | None] = "zygote"
+    worker = "zygote"
 
     def __init__(self) -> None:
         self.versions = {"judge": VERSION, **{name: _version(name) for name in ("math-verify", "latex2sympy2-extended", "sympy")}}

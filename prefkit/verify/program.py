@@ -51,7 +51,7 @@ class ProgramVerifier(VerifierBase):
     """Judges ProgramChecks."""
 
     kind: ClassVar[str] = "program"
-    worker: ClassVar[str | None] = "zygote"
+    worker = "zygote"
 
     def __init__(self) -> None:
         self.versions = {"judge": "program/1", "output": VERSION}

@@ -82,7 +82,7 @@ class PythonVerifier(VerifierBase):
     """Judges PythonChecks."""
 
     kind: ClassVar[str] = "python"
-    worker: ClassVar[str | None] = "zygote"
+    worker = "zygote"
 
     def __init__(self) -> None:
         self.versions = {"judge": VERSION, "values": VALUES, "python": ".".join(map(str, sys.version_info[:3]))}
