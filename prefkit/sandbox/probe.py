@@ -96,9 +96,8 @@ def probe_duckdb(tier: str) -> Probe:
             file.write("CREATE TABLE canary(x INTEGER)")
         os.chmod(file.name, 0o644)
         jobs = [_DuckdbJob(sql, (("canary.sql", ""),), _LIMITS, folder=folder) for _, sql, _ in _DUCKDB]
-        return _probe(
-            tier, _DUCKDB, jobs, folder, "this version of DuckDB lets through: {}; install another: pip install 'prefkit[duckdb]'"
-        )
+        mend = "this version of DuckDB lets through: {}; install another: pip install -U 'prefkit[duckdb]'"
+        return _probe(tier, _DUCKDB, jobs, folder, mend)
 
 
 def _probe(tier: str, canaries: Sequence[tuple[str, str, str]], jobs: Sequence[SqlJob], folder: str, mend: str) -> Probe:

@@ -8,7 +8,7 @@
 | no such block, `inline code`              | the same, for code spans                                                                    |
 | plain text                                | from a place that begins like a query; of several the last that parses                      |
 | prose after it                            | cut at the first semicolon, or else at the last line with which it still parses             |
-| FROM t SELECT x, FROM t                   | a query where the engine is DuckDB; in plain text after a colon or an empty line, in capitals |
+| FROM t SELECT x, FROM t                   | a query where the engine is DuckDB; in plain text after a colon or empty line, in capitals   |
 
 A second statement after the semicolon is kept, so that the verifier sees it (and says POLICY). An answer that begins in the middle of a
 query (because the prompt ended in SELECT) is not completed. Statements that write are returned like any other: judging them is not
@@ -85,8 +85,8 @@ def extract_sql(text: str, engine: str = "sqlite") -> str | None:
 
 
 def _is_statement(text: str, engine: str) -> bool:
-    """Whether text that begins with a statement's word is one. Sentences begin with a capital: what begins with select or SELECT is a query,
-    however wrong what follows. From, Use and Set begin sentences too: there it has to be FROM, or to parse."""
+    """Whether text that begins with a statement's word is one. Sentences begin with a capital: what begins with select or SELECT is a
+    query, however wrong what follows. From, Use and Set begin sentences too: there it has to be FROM, or to parse."""
     word = leading_word(text)
     if word in QUERIES | OTHER_STATEMENTS:
         return text.lstrip()[:4].islower() or not _is_prose(text)
@@ -183,7 +183,7 @@ def _without_prose_after(text: str, engine: str) -> str:
 
 
 def _parses(sql: str, engine: str) -> bool:
-    """Whether sqlglot takes the text as the engine's; used to choose among candidates alone, since it refuses some that the engine takes."""
+    """Whether sqlglot takes the text as the engine's; used to choose among candidates alone, since it refuses some that an engine takes."""
     import logging
 
     import sqlglot

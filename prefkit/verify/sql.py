@@ -166,10 +166,8 @@ def _count(number: int, noun: str) -> str:
 def _short(value: object, show: Callable[[bytes], str]) -> str:
     """A value as SQL writes it, cut short."""
     if isinstance(value, bytes):
-        text = show(value)
-    else:
-        text = "NULL" if value is None else f"'{value}'" if isinstance(value, str) else str(value)
-    return _cut(text)
+        return _cut(show(value))
+    return _cut("NULL" if value is None else f"'{value}'" if isinstance(value, str) else str(value))
 
 
 def _cut(text: str) -> str:

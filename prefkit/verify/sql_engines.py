@@ -35,7 +35,7 @@ class Engine:
     """orders: keys for SqlJob.order, "forward" first. read_gold, key_columns, with_columns: those of gold_text.py, in the engine's dialect.
 
     places: what finds databases. align: both sides of a comparison with one value for what is equal within the tolerance inside a
-    value. show: a value that stands as bytes, as a person reads it. version: of the engine, or of the client to it; "" where it is missing.
+    value. show: a value that stands as bytes, as a person reads it. library: what runs it here, and whose version is part of a verdict.
     """
 
     name: str
@@ -47,7 +47,15 @@ class Engine:
     places: type[Places]
     align: Align
     show: Callable[[bytes], str]
-    version: Callable[[], str]
+    library: str
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of the library; "" where it is not installed. The version of a PostgreSQL server stands in its fingerprint."""
+        try:
+            return {self.library: sqlite_version if self.library == "sqlite" else version(self.library)}
+        except PackageNotFoundError:
+            return {self.library: ""}
 
     @property
     def kind(self) -> str:
@@ -82,14 +90,7 @@ def _hexadecimal(value: bytes) -> str:
     return f"x'{value[:20].hex()}'"
 
 
-def _of_package(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
-
-
-def _of_dialect(name: str, package: str, job: type[SqlJob], places: type[Places]) -> Engine:
+def _of_dialect(name: str, library: str, job: type[SqlJob], places: type[Places]) -> Engine:
     return Engine(
         name,
         job,
@@ -100,7 +101,7 @@ def _of_dialect(name: str, package: str, job: type[SqlJob], places: type[Places]
         places,
         sql_values.align,
         sql_values.show,
-        partial(_of_package, package),
+        library,
     )
 
 
@@ -115,7 +116,7 @@ ENGINES = {
         SqlitePlaces,
         _as_they_are,
         _hexadecimal,
-        lambda: sqlite_version,
+        "sqlite",
     ),
     "duckdb": _of_dialect("duckdb", "duckdb", DuckdbJob, DuckdbPlaces),
     "postgres": _of_dialect("postgres", "psycopg", PostgresJob, PostgresPlaces),

@@ -12,7 +12,7 @@ from prefkit.verify.sql_values import canonical_rows
 
 @dataclass(slots=True, eq=False)
 class DuckdbJob(SqlJob):
-    """A query on DuckDB; its rows come back as canonical values (sql_values.py). databases: (name of a file in `folder`, stamp); a name that
+    """A query on DuckDB; its rows come back as canonical values (sql_values.py). databases: (name of a file in `folder`, stamp); one that
     ends in .sql holds schema text. `script` says whether schema text runs."""
 
     kind: ClassVar[str] = "duckdb"

@@ -1,10 +1,10 @@
 """Where the databases of SQL checks are, and how they become something that a worker opens.
 
-| engine   | a path                                          | schema text                                | a connection string              |
-|----------|-------------------------------------------------|--------------------------------------------|----------------------------------|
-| sqlite   | the file itself                                 | a file built from it by a worker           | is no path: refused              |
-| duckdb   | a copy, in the one folder that the worker reads | the text, in that folder; run once to see  | is no path: refused              |
-| postgres | is no connection string: refused                | refused: it would need a role that writes  | looked at by a worker, then used |
+| engine   | a path                                          | schema text                               | a connection string             |
+|----------|-------------------------------------------------|-------------------------------------------|---------------------------------|
+| sqlite   | the file itself                                 | a file built from it by a worker          | is no path: refused             |
+| duckdb   | a copy, in the one folder that the worker reads | the text, in that folder; run once to see | is no path: refused             |
+| postgres | is no connection string: refused                | refused: it would need a role that writes | looked at by a worker, and used |
 
 Where a database stands in a key, it is by what is in it: the hash of a file's bytes or of the text, and of PostgreSQL by the fingerprint of
 all that the role can see there.

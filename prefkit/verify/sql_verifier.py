@@ -1,7 +1,7 @@
 """The SQL verifier as the scheduler drives it: find or build the databases, check the golds, run the answer's query, judge.
 
-There is one for each engine, and one path for all: what differs stands in sql_engines.py. What the verdicts are stands in sql.py; what makes
-a gold fit to judge by, in gold.py.
+There is one for each engine, and one path for all: what differs stands in sql_engines.py. What the verdicts are stands in sql.py; what
+makes a gold fit to judge by, in gold.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SqlVerifier(VerifierBase):
         self.worker = self.engine.job.kind
         self.places = self.engine.places()
         self._rows, self._bytes = rows, max_bytes
-        self.versions = {engine: self.engine.version(), "judge": VERSION}
+        self.versions = self.engine.versions | {"judge": VERSION}
 
     def prepare(self) -> None:
         """Look anew at the databases, which may have changed."""

@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from prefkit.sandbox.job import Job
 from prefkit.verify.verdict import Judgement
