@@ -1,8 +1,9 @@
-"""A throw-away PostgreSQL cluster for tests, on a socket in a temporary folder. Not to be had where its server programs are missing."""
+"""A throw-away PostgreSQL cluster for tests and benchmarks, on a socket in a temporary folder."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import pwd
 import shutil
@@ -13,8 +14,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from prefkit.sandbox.dsn import Dsn
 from prefkit.sandbox.postgres_role import right_role
@@ -81,13 +80,23 @@ def _programs() -> Path | None:
     return next((path for path in [*([Path(known).resolve().parent] if known else []), *found] if (path / "initdb").exists()), None)
 
 
+def missing() -> str:
+    """Why there can be no cluster here, or ""."""
+    if importlib.util.find_spec("psycopg") is None:
+        return "the extra `postgres` is not installed"
+    return "" if _programs() else "PostgreSQL's server programs (initdb, postgres) are not installed"
+
+
 @contextlib.contextmanager
 def started(schema: str) -> Iterator[Server]:
-    """A server with the database `shop`, made by `schema`, and the role prefkit_reader, which may only read. Skips where there is none."""
-    pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
+    """A server with the database `shop`, made by `schema`, and the role prefkit_reader, which may only read. Skips the test where there can
+    be none."""
+    if reason := missing():
+        import pytest
+
+        pytest.skip(reason)
     programs = _programs()
-    if programs is None:
-        pytest.skip("PostgreSQL's server programs (initdb, postgres) are not installed")
+    assert programs is not None
     with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder:  # a socket's path must be short
         server = Server(Path(folder), programs)
         try:
