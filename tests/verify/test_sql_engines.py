@@ -34,10 +34,10 @@ CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, kind TEXT, price DECIMAL(8,
 CREATE VIEW recent AS SELECT * FROM item WHERE since > current_date - 30;
 """
 ROWS = (
-    "INSERT INTO item VALUES (1, 'pear', 'fruit', 2, 0.1, '2024-01-31', ARRAY['a', 'b']), "
-    "(2, 'apple', 'fruit', 3.5, 0.2, '2024-02-29', NULL), (3, 'leek', 'green', 1, 0.3, NULL, ARRAY['a']), (4, 'kale', 'green', 3.5, 0.7, '2024-01-31', ARRAY['b']);",
-    "INSERT INTO item VALUES (1, 'fig', 'fruit', 5, 0.1, '2023-01-31', ARRAY['c']), (2, 'plum', 'fruit', 4.5, 0.2, '2023-02-28', NULL), "
-    "(3, 'leek', 'green', 1.5, 0.3, NULL, NULL), (5, 'chard', 'green', 4.5, 0.9, '2023-01-31', ARRAY['d']);",
+    "INSERT INTO item VALUES (1, 'pear', 'fruit', 2, 0.1, '2024-01-31', ARRAY['a', 'b']), (2, 'apple', 'fruit', 3.5, 0.2, '2024-02-29', NULL),"
+    " (3, 'leek', 'green', 1, 0.3, NULL, ARRAY['a']), (4, 'kale', 'green', 3.5, 0.7, '2024-01-31', ARRAY['b']);",
+    "INSERT INTO item VALUES (1, 'fig', 'fruit', 5, 0.1, '2023-01-31', ARRAY['c']), (2, 'plum', 'fruit', 4.5, 0.2, '2023-02-28', NULL),"
+    " (3, 'leek', 'green', 1.5, 0.3, NULL, NULL), (5, 'chard', 'green', 4.5, 0.9, '2023-01-31', ARRAY['d']);",
 )
 GOLD = "SELECT name, price FROM item WHERE kind = 'fruit'"
 SERIES = {"duckdb": "range", "postgres": "generate_series"}
