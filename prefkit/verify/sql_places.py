@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import logging
 import os
 import secrets
 import shutil
@@ -35,6 +36,7 @@ from prefkit.verify.verifier import Once, Source
 
 _BUILD_S = 10.0
 _LOOKS = 2
+_LOG = logging.getLogger("prefkit")
 
 Named = str | SchemaText
 """How a check names a database."""
@@ -176,15 +178,21 @@ class DuckdbPlaces(_Files):
     """
 
     suffixes = (".wal",)
+    _folder = ""
 
     @property
     def folder(self) -> str:
         """A folder that any user may enter, since a worker may be one of its own, below one that nobody else may."""
-        folder = self._own() / "files"
-        if not folder.exists():
+        if not self._folder:
+            folder = self._own() / "files"
             folder.mkdir()
             folder.chmod(0o755)
-        return str(folder)
+            self._folder = str(folder)
+        return self._folder
+
+    def close(self) -> None:
+        super().close()
+        self._folder = ""
 
     def find(self, database: Named) -> Generator[Job | Once, Any, Found]:
         if isinstance(database, SchemaText):
@@ -282,6 +290,8 @@ class PostgresPlaces:
         return self._note(dsn, found)
 
     def _note(self, dsn: Dsn, found: Fingerprint) -> Fingerprint:
+        if found.notes and found != self._seen.get(dsn):
+            _LOG.warning("the role for %s %s; docs/verify-sql.md says what it needs", dsn.place, " and ".join(found.notes))
         self._seen[dsn] = found
         self._fresh.add(dsn)
         return found

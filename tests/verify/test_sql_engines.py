@@ -34,10 +34,10 @@ CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, kind TEXT, price DECIMAL(8,
 CREATE VIEW recent AS SELECT * FROM item WHERE since > current_date - 30;
 """
 ROWS = (
-    "INSERT INTO item VALUES (1, 'pear', 'fruit', 2, 0.1, '2024-01-31', ARRAY['a', 'b']), (2, 'apple', 'fruit', 3.5, 0.2, '2024-02-29', NULL),"
-    " (3, 'leek', 'green', 1, 0.3, NULL, ARRAY['a']), (4, 'kale', 'green', 3.5, 0.7, '2024-01-31', ARRAY['b']);",
-    "INSERT INTO item VALUES (1, 'fig', 'fruit', 5, 0.1, '2023-01-31', ARRAY['c']), (2, 'plum', 'fruit', 4.5, 0.2, '2023-02-28', NULL),"
-    " (3, 'leek', 'green', 1.5, 0.3, NULL, NULL), (5, 'chard', 'green', 4.5, 0.9, '2023-01-31', ARRAY['d']);",
+    """INSERT INTO item VALUES (1, 'pear', 'fruit', 2, 0.1, '2024-01-31', ARRAY['a', 'b']), (2, 'apple', 'fruit', 3.5, 0.2, '2024-02-29', NULL),
+    (3, 'leek', 'green', 1, 0.3, NULL, ARRAY['a']), (4, 'kale', 'green', 3.5, 0.7, '2024-01-31', ARRAY['b']);""",
+    """INSERT INTO item VALUES (1, 'fig', 'fruit', 5, 0.1, '2023-01-31', ARRAY['c']), (2, 'plum', 'fruit', 4.5, 0.2, '2023-02-28', NULL),
+    (3, 'leek', 'green', 1.5, 0.3, NULL, NULL), (5, 'chard', 'green', 4.5, 0.9, '2023-01-31', ARRAY['d']);""",
 )
 GOLD = "SELECT name, price FROM item WHERE kind = 'fruit'"
 SERIES = {"duckdb": "range", "postgres": "generate_series"}
@@ -398,6 +398,21 @@ def test_dsns_that_are_no_use_say_why_without_their_secrets(judge: Judge, base: 
     assert "is a superuser" in verdicts[1]["reason"]
     assert "does not exist" in verdicts[2]["reason"]
     assert verdicts[3]["reason"].startswith("no connection to PostgreSQL")
+
+
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+def test_what_a_role_may_do_beyond_reading_is_told(judge: Judge, base: Line, server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    line = base | {"answer": GOLD}
+    assert judge(line)[0]["status"] == "PASS"
+    assert not caplog.records
+    server.admin("GRANT TEMPORARY ON DATABASE shop TO PUBLIC")
+    try:
+        assert judge(line, line)[0]["status"] == "PASS"
+    finally:
+        server.admin("REVOKE TEMPORARY ON DATABASE shop FROM PUBLIC")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the role for {server.folder}/shop may create temporary tables; docs/verify-sql.md says what it needs"
+    ]
 
 
 @pytest.mark.parametrize("engine", ["postgres"], indirect=True)
