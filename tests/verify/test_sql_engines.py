@@ -34,8 +34,9 @@ CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, kind TEXT, price DECIMAL(8,
 CREATE VIEW recent AS SELECT * FROM item WHERE since > current_date - 30;
 """
 ROWS = (
-    """INSERT INTO item VALUES (1, 'pear', 'fruit', 2, 0.1, '2024-01-31', ARRAY['a', 'b']), (2, 'apple', 'fruit', 3.5, 0.2, '2024-02-29', NULL),
-    (3, 'leek', 'green', 1, 0.3, NULL, ARRAY['a']), (4, 'kale', 'green', 3.5, 0.7, '2024-01-31', ARRAY['b']);""",
+    """INSERT INTO item VALUES (1, 'pear', 'fruit', 2, 0.1, '2024-01-31', ARRAY['a', 'b']),
+    (2, 'apple', 'fruit', 3.5, 0.2, '2024-02-29', NULL), (3, 'leek', 'green', 1, 0.3, NULL, ARRAY['a']),
+    (4, 'kale', 'green', 3.5, 0.7, '2024-01-31', ARRAY['b']);""",
     """INSERT INTO item VALUES (1, 'fig', 'fruit', 5, 0.1, '2023-01-31', ARRAY['c']), (2, 'plum', 'fruit', 4.5, 0.2, '2023-02-28', NULL),
     (3, 'leek', 'green', 1.5, 0.3, NULL, NULL), (5, 'chard', 'green', 4.5, 0.9, '2023-01-31', ARRAY['d']);""",
 )
@@ -411,7 +412,7 @@ def test_what_a_role_may_do_beyond_reading_is_told(judge: Judge, base: Line, ser
     finally:
         server.admin("REVOKE TEMPORARY ON DATABASE shop FROM PUBLIC")
     assert [record.getMessage() for record in caplog.records] == [
-        f"the role for {server.folder}/shop may create temporary tables; docs/verify-sql.md says what it needs"
+        "the role for local/shop may create temporary tables; docs/verify-sql.md says what it needs"
     ]
 
 
