@@ -35,6 +35,8 @@ MAX_OPEN = 16
 """Databases kept open; each may take duckdb_guard.MEMORY_LIMIT."""
 GRACE_S = 0.5
 """Processor seconds between the interrupt and SIGPROF."""
+OPEN_S = 10.0
+"""Processor seconds for opening a database, which are not the query's."""
 _LOOK_S = 0.01
 
 
@@ -120,11 +122,12 @@ class DuckdbWorker:
         return results
 
     def _run_one(self, job: dict[str, Any], path: str, stamp: str) -> dict[str, Any]:
-        limit_cpu(job["cpu"] + GRACE_S)
+        limit_cpu(OPEN_S)
         try:
             database = self._find(path, stamp, job.get("order", ""))
             if isinstance(database, dict):
                 return database
+            limit_cpu(job["cpu"] + GRACE_S)
             self._watch.start(job["cpu"], database.interrupt)
             result = database.run(job["sql"], job["rows"], job["bytes"], job["truncate"])
         except MemoryError:

@@ -9,6 +9,8 @@ from prefkit.sandbox import landlock, seccomp
 from prefkit.sandbox.enter import exit_code
 
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_KERNEL = ("/proc/self", "/sys/fs/cgroup")
+"""What an engine asks about its own process: it takes a limit that it may not read for an error. Tier A has the first of them alone."""
 
 
 def leave_process_one() -> None:
@@ -27,7 +29,8 @@ def lock_in(plan: dict[str, Any], folder: str) -> None:
     """Read what the sandbox holds and `folder`, write nothing, reach nobody: for this thread and all that it starts, so to be called before
     any other thread begins. plan: what launch.py says of the sandbox. Raises OSError."""
     rules = landlock.shown(plan["tier"], [*plan.get("read", ()), folder], plan.get("hide", ()))
-    descriptor = landlock.ruleset([*rules, *((path, landlock.DEVICE) for path in _DEVICES), ("/proc/self", landlock.READ)])
+    rules += [(path, landlock.DEVICE) for path in _DEVICES] + [(path, landlock.READ) for path in _KERNEL]
+    descriptor = landlock.ruleset(rules)
     seccomp.install(protected=[os.getppid()], report=False)  # sets PR_SET_NO_NEW_PRIVS, which Landlock asks for
     landlock.restrict(descriptor)
     os.close(descriptor)

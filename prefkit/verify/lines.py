@@ -95,7 +95,7 @@ def _check(line: dict[str, Any], line_id: str, source: Source, scheduler: Schedu
     if not isinstance(line.get("answer"), str):
         raise ValueError('"answer" must be text')
     check = scheduler.verifier(kind).read(line, line_id, source)
-    tier = scheduler.tier(scheduler.verifier(check.kind))
+    tier = scheduler.tier(scheduler.verifier_of(check))
     if min_isolation is not None and tier and TIERS.index(tier) > TIERS.index(min_isolation):
-        raise ValueError(f"the {check.kind} verifier runs at tier {tier}, which is less than the {min_isolation} asked for")
+        raise ValueError(f"the {kind} verifier runs at tier {tier}, which is less than the {min_isolation} asked for")
     return check

@@ -8,7 +8,6 @@ from prefkit.sandbox.job import Result, SqlJob
 from prefkit.sandbox.limits import SqlLimits
 from prefkit.verify.scheduler import Scheduler
 from prefkit.verify.sql import tidy_error
-from prefkit.verify.sql_engines import ENGINES
 from prefkit.verify.sql_places import SqlitePlaces
 from prefkit.verify.sql_verifier import SqlVerifier
 from prefkit.verify.verdict import Status, status_of
@@ -31,7 +30,7 @@ def query(scheduler: Scheduler, database: str, sql: str, timeout_s: float = 2.0,
     """Run one query on an SQLite file and return its first `max_rows` rows. It may read the clock. Its failure is a status."""
     if not scheduler.active:
         scheduler.look_again()
-    verifier = scheduler.verifier(ENGINES["sqlite"].kind)
+    verifier = scheduler.verifier(SqlVerifier.kind)
     assert isinstance(verifier, SqlVerifier) and isinstance(verifier.places, SqlitePlaces)
     found = verifier.places.look(database)
     if found.problem:

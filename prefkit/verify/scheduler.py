@@ -87,6 +87,12 @@ class Scheduler:
             self._verifiers[kind].prepare()
         return self._verifiers[kind]
 
+    def verifier_of(self, check: Check) -> Verifier:
+        """The verifier that judges a check. Raises KeyError for a kind that there is not."""
+        verifier = self.verifier(check.kind)
+        variant = verifier.variant(check)
+        return self.verifier(f"{check.kind}:{variant}") if variant else verifier
+
     def tier(self, verifier: Verifier) -> str:
         """The isolation that its answers run in; "" where nothing of an answer runs. Raises IsolationUnavailable with the mend."""
         worker = verifier.worker
@@ -150,7 +156,7 @@ class Scheduler:
     def _begin(self, check: Check) -> tuple[_Flow | Verdict, bool]:
         """What will give the check's verdict, and whether that was asked for before."""
         self._counts["checks"] += 1
-        verifier = self.verifier(check.kind)
+        verifier = self.verifier_of(check)
         try:
             tier = self.tier(verifier)
         except IsolationUnavailable as error:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from prefkit.errors import DataError
 from prefkit.sandbox.job import Answer, Result
@@ -50,6 +51,7 @@ class SqlCheck:
     Raises DataError for an engine that there is not, and for schema text with PostgreSQL.
     """
 
+    kind: ClassVar[str] = "sql"
     id: str
     answer: str
     golds: tuple[str, ...]
@@ -63,10 +65,6 @@ class SqlCheck:
             raise DataError(f"engine is one of {', '.join(ENGINES)}, not {self.engine!r}")
         if self.engine == "postgres" and any(isinstance(database, SchemaText) for database in self.databases):
             raise DataError("PostgreSQL takes connection strings, and no schema text")
-
-    @property
-    def kind(self) -> str:
-        return ENGINES[self.engine].kind
 
 
 def unusable(golds: list[Gold]) -> Judgement | None:

@@ -57,11 +57,6 @@ class Engine:
         except PackageNotFoundError:
             return {self.library: ""}
 
-    @property
-    def kind(self) -> str:
-        """The kind of check, and of its verifier, that is judged on this engine."""
-        return "sql" if self.name == "sqlite" else f"sql:{self.name}"
-
     def difference(self, expected: Expected, result: Result, columns: str = "in_order") -> str | None:
         """compare.difference for a result of this engine."""
         wanted, rows = self.align(expected.rows, result.rows)

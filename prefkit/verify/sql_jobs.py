@@ -9,6 +9,8 @@ from prefkit.sandbox.job import Job, Result, SqlJob, as_line
 from prefkit.verify import sql_dialects
 from prefkit.verify.sql_values import canonical_rows
 
+_OPEN_S = 15.0
+
 
 @dataclass(slots=True, eq=False)
 class DuckdbJob(SqlJob):
@@ -16,6 +18,10 @@ class DuckdbJob(SqlJob):
     ends in .sql holds schema text. `script` says whether schema text runs."""
 
     kind: ClassVar[str] = "duckdb"
+
+    def wall_s(self) -> float:
+        """As for SQLite, with room for opening the databases: a query that runs on is ended by the time of the processor."""
+        return self.limits.wall_s(len(self.databases)) + _OPEN_S * max(1, len(self.databases))
 
     def read(self, raw: dict[str, Any]) -> Result:
         return typed_result(raw)

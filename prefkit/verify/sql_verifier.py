@@ -7,7 +7,7 @@ makes a gold fit to judge by, in gold.py.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from prefkit.sandbox.job import Answer, Job
 from prefkit.sandbox.limits import SqlLimits
@@ -28,10 +28,11 @@ _COLUMNS = ("in_order", "any_order")
 class SqlVerifier(VerifierBase):
     """Judges the SqlChecks of one engine. rows, max_bytes: most that a result may have."""
 
+    kind: ClassVar[str] = "sql"
+
     def __init__(self, engine: str = "sqlite", rows: int = 10_000, max_bytes: int = 2_000_000) -> None:
         """Raises KeyError for an engine that there is not."""
         self.engine = ENGINES[engine]
-        self.kind = self.engine.kind
         self.worker = self.engine.job.kind
         self.places = self.engine.places()
         self._rows, self._bytes = rows, max_bytes
@@ -47,7 +48,7 @@ class SqlVerifier(VerifierBase):
     def read(self, line: dict[str, Any], id: str, source: Source) -> SqlCheck:
         """A line: {"schema": SQL text or [texts] | "database": path or [paths], "gold": query or [queries], "answer": text,
         "timeout": seconds, "columns": "in_order" | "any_order", "engine": a key of ENGINES}. For PostgreSQL a "database" is a connection
-        string. The check may be another engine's than this verifier's."""
+        string. The check may be another engine's than this one's."""
         engine = line.get("engine", self.engine.name)
         if not isinstance(engine, str) or engine not in ENGINES:
             raise ValueError(f'"engine" is one of {", ".join(ENGINES)}, not {engine!r}')
@@ -58,6 +59,9 @@ class SqlVerifier(VerifierBase):
             raise ValueError(f'"columns" is one of {", ".join(_COLUMNS)}')
         databases = ENGINES[engine].places.read(line, source)
         return SqlCheck(id, line["answer"], golds, databases, timeout, columns, engine)
+
+    def variant(self, check: SqlCheck) -> str:
+        return "" if check.engine == self.engine.name else check.engine
 
     def ask(self, check: SqlCheck) -> Once | None:
         return next((wanted for database in check.databases if (wanted := self.places.ask(database)) is not None), None)

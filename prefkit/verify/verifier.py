@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from prefkit.sandbox.job import Job
 from prefkit.verify.verdict import Judgement
@@ -34,8 +34,7 @@ class Unverifiable(Exception):
 class Check(Protocol):
     """One answer to judge, with all that it takes to judge it. A frozen dataclass."""
 
-    @property
-    def kind(self) -> str: ...
+    kind: ClassVar[str]
 
     @property
     def id(self) -> str: ...
@@ -76,8 +75,7 @@ Steps = Generator[Job | Once, Any, Any]
 class Verifier(Protocol):
     """Judges checks of one kind. `prepare` is called once for each `Scheduler.verify`, before its first check."""
 
-    @property
-    def kind(self) -> str: ...
+    kind: ClassVar[str]
 
     @property
     def worker(self) -> str | None:
@@ -93,6 +91,10 @@ class Verifier(Protocol):
 
     def read(self, line: dict[str, Any], id: str, source: Source) -> Check:
         """The check that a line asks for. Raises ValueError (what was expected) and Unverifiable."""
+        ...
+
+    def variant(self, check: Any) -> str:
+        """Which verifier of this kind judges the check, where there are several (an engine of SQL); "" for this one."""
         ...
 
     def ask(self, check: Any) -> Once | None:
@@ -121,6 +123,9 @@ class VerifierBase:
     """What most verifiers have in common."""
 
     worker: str | None = None
+
+    def variant(self, check: Any) -> str:
+        return ""
 
     def ask(self, check: Any) -> Once | None:
         return None

@@ -472,7 +472,7 @@ def test_an_engine_that_is_not_installed_is_refused_with_the_mend(judge: Judge, 
 def test_the_least_tier_is_the_engines_own(judge: Judge, base: Line, engine: str) -> None:
     verdicts = judge(base | {"answer": GOLD}, min_isolation="A")
     if engine == "postgres":
-        assert verdicts[0]["reason"] == "line 1: the sql:postgres verifier runs at tier P, which is less than the A asked for"
+        assert verdicts[0]["reason"] == "line 1: the sql verifier runs at tier P, which is less than the A asked for"
     elif probe_code("A").tier:
         assert (verdicts[0]["status"], verdicts[0]["tier"]) == ("PASS", "A")
     else:
