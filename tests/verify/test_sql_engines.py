@@ -111,7 +111,6 @@ ANSWERS = {
     "SELECT nme FROM item": ("CRASH", "no such column: nme"),
     "SELECT name FROM items": ("CRASH", "no such table: items"),
     "SELECT foo(1)": ("CRASH", "no such function: foo"),
-    "SELECT name, price FROM item WHERE (kind": ("CRASH", "syntax error: incomplete input"),
     "SELECT $1": ("CRASH", "the query has parameters"),
     "DROP TABLE item": ("POLICY", "not a query: DROP"),
     "INSERT INTO item(id) VALUES (9)": ("POLICY", "not a query: INSERT"),
@@ -131,13 +130,15 @@ OWN = {
         "```\nFROM item\n```": ("WRONG", "wrong number of columns: 7, expected 2"),
         "SELECT * FROM read_csv('/etc/passwd')": ("POLICY", "function not allowed: read_csv"),
         "SELECT * FROM '/etc/passwd.csv'": ("POLICY", "reads files"),
+        "SELECT name, price FROM item WHERE (kind": ("CRASH", 'syntax error near "kind"'),
         "INSTALL httpfs": ("POLICY", "not a query: INSTALL"),
         "SELECT range(10000000000)": ("LIMIT", "limit: memory"),  # 56
     },
     "postgres": {
         "TABLE item": ("WRONG", "wrong number of columns: 7, expected 2"),
         "SELECT pg_sleep(60)": ("POLICY", "function not allowed: pg_sleep"),
-        "SELECT pg_read_file('/etc/passwd')": ("POLICY", "function not allowed: pg_read_file"),
+        "SELECT name, price FROM item WHERE (kind": ("CRASH", "syntax error: incomplete input"),
+        "SELECT pg_read_file('/etc/passwd')": ("POLICY", "permission denied for function pg_read_file"),
         "SELECT set_config('statement_timeout', '0', false)": ("POLICY", "function not allowed: set_config"),
         "COPY item TO PROGRAM 'cat > /tmp/prefkit-copy'": ("POLICY", "not a query: COPY"),
         "SELECT * FROM pg_authid": ("POLICY", "permission denied for table pg_authid"),
@@ -202,7 +203,9 @@ GOLDS = {
 
 def test_golds_that_are_unfit_are_the_tasks_fault(judge: Judge, base: Line) -> None:
     verdicts = judge(*(base | {"gold": gold, "answer": "SELECT 1"} for gold in GOLDS))
-    assert dict(zip(GOLDS, [verdict["reason"] for verdict in verdicts], strict=True)) == GOLDS
+    found = dict(zip(GOLDS, [verdict["reason"] for verdict in verdicts], strict=True))
+    tied = "SELECT name FROM item ORDER BY kind LIMIT 1"  # which of two ties PostgreSQL's sort puts first is its own affair
+    assert found | {tied: found[tied].removesuffix(" (data instance 2)")} == GOLDS
     assert {(verdict["status"], verdict["score"]) for verdict in verdicts} == {("UNVERIFIABLE", None)}
 
 
@@ -316,7 +319,7 @@ def test_a_database_that_changed_is_judged_anew(judge: Judge, engine: str, reque
 
 def test_killed_workers_change_no_verdict(base: Line, engine: str) -> None:
     answers = [GOLD, "SELECT name FROM item", "SELECT nme", "DROP TABLE item"]
-    checks = [_check(base, i, f"{answers[i % 4]} -- {i // 4}") for i in range(60)]
+    checks = [_check(base, i, f"/* {i // 4} */ {answers[i % 4]}") for i in range(60)]
     random.seed(3)
     with Scheduler(workers=2, min_isolation="B" if engine == "duckdb" else None) as scheduler:
         statuses = []
@@ -422,7 +425,7 @@ def test_verdicts_on_what_has_no_fingerprint_are_not_kept(base: Line, engine: st
     golds = []
     for _ in range(2):
         with Scheduler(workers=1, cache=tmp_path / "cache.sqlite") as scheduler:
-            verdicts = list(scheduler.verify([_check(base, i, f"{GOLD} -- {i}") for i in range(3)]))
+            verdicts = list(scheduler.verify([_check(base, i, f"{GOLD} AND id > {-i}") for i in range(3)]))
             golds.append(scheduler.counts["golds"])
         assert [(str(verdict.status), verdict.cached) for verdict in verdicts] == [("PASS", False)] * 3
     assert golds == [3, 3]  # two looks and a gold, which is shared within one run
