@@ -4,11 +4,13 @@
 
 Every answer is another one, so nothing is answered from memory; golds are checked before the clock starts. An execution is one run of an
 answer on one data instance, case list or input. CPU seconds are those of this process and of all below it. The latencies are those of one
-answer at a time, from handing it over to its verdict. `exec` and `subprocess` have no isolation: they say what isolation costs.
+answer at a time, from handing it over to its verdict. `exec` and `subprocess` have no isolation: they say what isolation costs. What an
+engine needs that is not installed here is named, and its cases are left out; PostgreSQL runs on a cluster that is made for the purpose.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import statistics
@@ -23,12 +25,15 @@ from typing import Any
 import psutil
 from _timing import arguments, finish
 
+from prefkit.errors import IsolationUnavailable
 from prefkit.sandbox.probe import TIERS
+from prefkit.sandbox.tiers import worker_tier
 from prefkit.verify.scheduler import Scheduler
 from prefkit.verify.verifier import Check, Source
 
 Line = dict[str, Any]
 SCHEMA = "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, kind TEXT, price REAL);"
+TYPED = SCHEMA.replace("REAL", "DOUBLE PRECISION")
 TOOLS = [
     {
         "name": "refund",
@@ -52,11 +57,22 @@ def main() -> None:
     given = parser.parse_args()
     if given.quick:
         given.rounds, given.seconds = 1, 0.4
-    with tempfile.TemporaryDirectory() as folder:
-        cases = lines(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        cases, skipped = lines(Path(folder)), {}
+        for name, make in (("duckdb", duckdb_line), ("postgres", postgres_line)):
+            try:
+                cases[f"sql on {name}, two instances"] = make(Path(folder), stack)
+            except IsolationUnavailable as error:
+                skipped[name] = str(error)
+                print(f"left out: {name}: {error}")
         chosen = {name: case for name, case in cases.items() if not given.only or name.partition(",")[0] in given.only}
         figures = measure(chosen, cases["sql, two instances"], Path(folder), given.rounds, given.seconds)
-    finish("Verification", {"rounds": given.rounds, "seconds": given.seconds, "cores": len(os.sched_getaffinity(0))}, figures, given.json)
+    finish(
+        "Verification",
+        {"rounds": given.rounds, "seconds": given.seconds, "cores": len(os.sched_getaffinity(0)), "left_out": skipped},
+        figures,
+        given.json,
+    )
     for name, values in figures.items():
         more = ", ".join(f"{key} {value:.4g}" for key, value in values.items() if key not in ("ratio", "rounds", "verdicts_per_second"))
         print(f"  {name:44s} {more}")
@@ -72,10 +88,7 @@ def lines(folder: Path) -> dict[str, Callable[[int], Line]]:
         return lambda i: {"verifier": "program", "language": language, "answer": code, "io": [[f"{i}\n", f"{i + 1}\n"]]}
 
     return {
-        "sql, two instances": lambda i: {
-            "verifier": "sql", "database": databases, "gold": "SELECT name, price FROM item WHERE kind = 'a'",
-            "answer": f"SELECT name, price FROM item WHERE kind = 'a' AND id > {-1 - i}",
-        },
+        "sql, two instances": sql_line("sqlite", databases),
         "python, returned values": lambda i: {
             "verifier": "python", "entry": "f", "cases": [[[1], 2 + i], [[2], 3 + i], [[-1], i]],
             "answer": f"def f(x):\n    return x + 1 + {i}\n",
@@ -96,6 +109,44 @@ def lines(folder: Path) -> dict[str, Callable[[int], Line]]:
         },
         "rules": lambda i: {"verifier": "rules", "rules": "rules.yaml", "answer": f'{{"total": {i}}}'},
     }  # fmt: skip
+
+
+def duckdb_line(folder: Path, stack: contextlib.ExitStack) -> Callable[[int], Line]:
+    """As the line for SQLite, on DuckDB files. Raises IsolationUnavailable."""
+    worker_tier("duckdb")
+    import duckdb
+
+    for number in (1, 2):
+        connection = duckdb.connect(str(folder / f"{number}.duckdb"))
+        connection.execute(f"{TYPED} {rows(number)}")
+        connection.close()
+    return sql_line("duckdb", ["1.duckdb", "2.duckdb"])
+
+
+def postgres_line(folder: Path, stack: contextlib.ExitStack) -> Callable[[int], Line]:
+    """The same on two databases of a cluster that lives as long as `stack`. Raises IsolationUnavailable."""
+    worker_tier("postgres")
+    sys.path.append(str(Path(__file__).resolve().parent.parent))
+    from tests.sandbox.postgres_server import missing, started
+
+    if reason := missing():
+        raise IsolationUnavailable(reason)
+    server = stack.enter_context(started(f"{TYPED} {rows(1)}"))
+    server.admin("CREATE DATABASE other TEMPLATE shop", database="postgres")
+    server.admin(f"DELETE FROM item; {rows(2)}; GRANT CONNECT ON DATABASE other TO prefkit_reader", database="other")
+    return sql_line("postgres", [server.dsn().whole, server.dsn(database="other").whole])
+
+
+def sql_line(engine: str, databases: list[str]) -> Callable[[int], Line]:
+    return lambda i: {
+        "verifier": "sql", "engine": engine, "database": databases, "gold": "SELECT name, price FROM item WHERE kind = 'a'",
+        "answer": f"SELECT name, price FROM item WHERE kind = 'a' AND id > {-1 - i}",
+    }  # fmt: skip
+
+
+def rows(number: int) -> str:
+    """The rows of one data instance, for any engine."""
+    return "INSERT INTO item VALUES " + ", ".join(f"({i}, 'item {i * number}', '{'abc'[i % 3]}', {i * number / 4})" for i in range(1, 60))
 
 
 def measure(
@@ -222,10 +273,7 @@ def by_subprocess(seconds: float) -> float:
 def shop(path: Path, number: int) -> str:
     """A small database."""
     connection = sqlite3.connect(path)
-    connection.executescript(SCHEMA)
-    rows = [(i, f"item {i * number}", "abc"[i % 3], i * number / 4) for i in range(1, 60)]
-    connection.executemany("INSERT INTO item VALUES (?, ?, ?, ?)", rows)
-    connection.commit()
+    connection.executescript(f"{SCHEMA} {rows(number)};")
     connection.close()
     return str(path)
 

@@ -143,6 +143,7 @@ def isolation_lines() -> Iterator[Line]:
         yield Line("missing", "isolation", f"sql cannot be run safely: {passed or probe.mend}", "" if passed else probe.mend)
     else:
         yield Line("ok", "isolation", f"sql: tier {probe.tier}, a guarded process. A plain query passed; stopped: {', '.join(held)}")
+    yield from engine_lines()
     yield from code_lines()
     yield Line("ok", "", "tool_calls, rules: nothing of an answer runs")
     yield judge_line()
@@ -162,6 +163,27 @@ def judge_line() -> Line:
         return Line("ok", "", f"judge: off; on with an endpoint in {URL} and {MODEL}, or with lines that name one or a reward model")
     key = f"the key in {KEY}" if os.environ.get(KEY, "").strip() else f"no key in {KEY}"
     return Line("ok", "", f"judge: {endpoint.model} at {endpoint.url}, {key}; not asked")
+
+
+def engine_lines() -> Iterator[Line]:
+    """Whether the sql verifier can use DuckDB and PostgreSQL, which are extras. A server's role is looked at when it is first used."""
+    from prefkit.errors import IsolationUnavailable
+    from prefkit.sandbox.probe import probe_duckdb
+    from prefkit.sandbox.tiers import worker_tier
+    from prefkit.verify.sql_engines import ENGINES
+
+    for name in ("duckdb", "postgres"):
+        library, version = next(iter(ENGINES[name].versions.items()))
+        try:
+            tier = worker_tier(name)
+        except IsolationUnavailable as error:
+            yield Line("warn", "", f"sql on {name}: refused", str(error))
+            continue
+        if name == "duckdb":
+            said = f"stopped: {', '.join(item.tried for item in probe_duckdb(tier).evidence[1:] if item.held)}"
+        else:
+            said = "a guarded process; what the role in a DSN may do is looked at when it is used"
+        yield Line("ok", "", f"sql on {name}: {library} {version}, tier {tier}; {said}")
 
 
 def code_lines() -> Iterator[Line]:

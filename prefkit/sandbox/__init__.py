@@ -17,7 +17,7 @@ A worker for code
 
 Workers for SQL
     sqlite_worker.py, sqlite_guard.py, sqlite_shadow.py, sql_tokens.py, process_guard.py
-    duckdb_worker.py, duckdb_guard.py, duckdb_open.py, duckdb_query.py
+    duckdb_worker.py, duckdb_guard.py, duckdb_open.py, duckdb_query.py; isolated.py: how it locks itself in
     postgres_worker.py, postgres_client.py, postgres_role.py, postgres_plan.py, postgres_text.py, postgres_errors.py,
     postgres_fingerprint.py
     dsn.py             connection strings kept out of sight; sql_wire.py: values between worker and parent

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from urllib.parse import unquote
 
 from prefkit.errors import DatabaseError
 
-_PARTS = re.compile(r"^(?P<scheme>postgres(?:ql)?://)(?:[^@/]*@)?(?P<place>[^/?]*)(?:/(?P<name>[^?]*))?", re.IGNORECASE)
+# All before the last @ is taken for user and password, also where a password holds signs that should have been written as %40 or %2F.
+_PARTS = re.compile(r"^(?P<scheme>postgres(?:ql)?://)(?:[^?]*@)?(?P<place>[^/?]*)(?:/(?P<name>[^?]*))?", re.IGNORECASE)
+_PASSWORD = re.compile(r"\b(?:ssl)?password\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&]+)")
+_KEY_VALUE = re.compile(r"^\s*\w+\s*=\s*\S")
 
 
 class Dsn(str):
@@ -28,7 +32,7 @@ class Dsn(str):
         found = _PARTS.match(self.whole)
         if found:
             return f"{found['place'] or 'local'}/{found['name'] or ''}"
-        given = dict(re.findall(r"\b(host|hostaddr|port|dbname)\s*=\s*('[^']*'|\S+)", self.whole))
+        given = dict(re.findall(r"\b(host|hostaddr|port|dbname)\s*=\s*('[^']*'|\S+)", _PASSWORD.sub("", self.whole)))
         return f"{given.get('host', given.get('hostaddr', 'local'))}/{given.get('dbname', '')}".replace("'", "")
 
     def __repr__(self) -> str:
@@ -39,6 +43,11 @@ class Dsn(str):
 
     def __str__(self) -> str:
         return self.place
+
+
+def is_dsn(text: str) -> bool:
+    """Whether text looks like a connection string: a URI, or key=value."""
+    return bool(_PARTS.match(text) or _KEY_VALUE.match(text))
 
 
 def from_environment(name: str) -> Dsn:
@@ -52,7 +61,8 @@ def from_environment(name: str) -> Dsn:
 def scrub(message: str, dsn: str) -> str:
     """A driver's message without the connection string or the password in it."""
     whole = str.__str__(dsn)
-    secrets = {whole, *re.findall(r"://[^:@/]*:([^@/]+)@", whole), *re.findall(r"\bpassword\s*=\s*('[^']*'|\S+)", whole)}
+    secrets = {whole, *re.findall(r"://[^:@/]*:([^?]+)@", whole), *_PASSWORD.findall(whole)}
+    secrets |= {unquote(secret) for secret in secrets}
     for secret in sorted(secrets, key=len, reverse=True):
         message = message.replace(secret.strip("'") or secret, "***")
     return message

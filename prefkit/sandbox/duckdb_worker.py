@@ -4,14 +4,20 @@
     {"op": "build", "script": "CREATE TABLE …", "cpu": …}
     -> {"results": [{"status": …, …}…], "cpu": seconds, "wall": seconds, "peak": bytes}
 
-A path that ends in `.sql` holds schema text; `build` says whether such text runs. Values of rows stand as in sql_wire.py, and `types` names
-the columns' types. Processor time is the time limit: the query is interrupted there, and SIGPROF ends the process where that does not help.
-Works as a plain process, and inside isolation that can read the database files.
+Paths are relative to the one folder that this process can read. One that ends in `.sql` holds schema text; `build` says whether such text
+runs. Values of rows stand as in sql_wire.py, and `types` names the columns' types. Processor time is the time limit: the query is
+interrupted there, and SIGPROF ends the process where that does not help.
+
+Runs in tier A or B alone: an engine that reads files, takes memory addresses and loads native code when it is asked to is not left with its
+own settings as the only guard.
 """
 
 from __future__ import annotations
 
 import gc
+import json
+import os
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -19,8 +25,9 @@ from collections.abc import Callable
 from typing import Any
 
 from prefkit.sandbox.duckdb_guard import GuardedDuckdb, failure
+from prefkit.sandbox.isolated import leave_process_one, lock_in
 from prefkit.sandbox.json_pipe import keep_output, serve
-from prefkit.sandbox.process_guard import die_with_parent, limit_cpu, limit_process, resident_peak
+from prefkit.sandbox.process_guard import limit_cpu, limit_process, resident_peak
 
 MEMORY = 3 << 29
 """Address space of a worker in bytes (RLIMIT_AS): 1.5 GiB, of which the engine's library and an open database take about half."""
@@ -28,12 +35,18 @@ MAX_OPEN = 16
 """Databases kept open; each may take duckdb_guard.MEMORY_LIMIT."""
 GRACE_S = 0.5
 """Processor seconds between the interrupt and SIGPROF."""
+OPEN_S = 10.0
+"""Processor seconds for opening a database, which are not the query's."""
 _LOOK_S = 0.01
 
 
-def main(parent: int, by_signal: bool) -> None:
-    """Serve until standard input ends. `parent` is the process id to die with; see process_guard.die_with_parent."""
-    die_with_parent(parent, by_signal)
+def main(config: str, folder: str) -> None:
+    """Serve until standard input ends. config: what launch.py says of the sandbox, as JSON. folder: of the database files."""
+    plan = json.loads(config)
+    leave_process_one()
+    lock_in(plan, folder)
+    sys.path.extend(plan["packages"])
+    os.chdir(folder)
     keep_output()
     from prefkit.sandbox.duckdb_open import duckdb
 
@@ -109,11 +122,12 @@ class DuckdbWorker:
         return results
 
     def _run_one(self, job: dict[str, Any], path: str, stamp: str) -> dict[str, Any]:
-        limit_cpu(job["cpu"] + GRACE_S)
+        limit_cpu(OPEN_S)
         try:
             database = self._find(path, stamp, job.get("order", ""))
             if isinstance(database, dict):
                 return database
+            limit_cpu(job["cpu"] + GRACE_S)
             self._watch.start(job["cpu"], database.interrupt)
             result = database.run(job["sql"], job["rows"], job["bytes"], job["truncate"])
         except MemoryError:

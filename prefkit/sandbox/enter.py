@@ -3,6 +3,8 @@
     A: [as root: private mounts, drop to an unprivileged user] -> bwrap -> zygote, as process 1 of its own namespace
     B: [as root: drop to an unprivileged user] -> a process that waits -> a guardian -> zygote, which locks itself in
 
+What is said of the zygote holds for a DuckDB worker as well.
+
 bwrap started by root is no sandbox: the process inside still owns what root owns on the host, and is exempt from the limit on processes.
 So root is given up first. Python or its packages may lie below a folder that only root may enter (/root/.pyenv); therefore what is to be
 readable is bound to a folder of a private mount namespace while we are still root. Nothing changes on the disk.
@@ -40,7 +42,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(config: str) -> None:
-    """Become the sandbox that `config` describes (see launch.plan); the process never returns from here."""
+    """Become the sandbox that `config` describes (see launch._plan); the process never returns from here."""
     plan: dict[str, Any] = json.loads(config)
     try:
         root = os.geteuid() == 0
@@ -81,7 +83,7 @@ def _become_bwrap(plan: dict[str, Any], reads: list[list[str]]) -> None:
     argv += ["--proc", "/proc", "--dev", "/dev"]
     for folder, size in plan["write"]:
         argv += ["--perms", "0700", "--size", str(size), "--tmpfs", folder]
-    argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", plan["write"][0][0], "--", *plan["zygote"]]
+    argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", plan["write"][0][0], "--", *plan["program"]]
     os.execv(plan["bwrap"], argv)
 
 
@@ -92,7 +94,7 @@ def _wait_for_child() -> None:
         return
     for descriptor in (0, 1):
         os.close(descriptor)
-    os._exit(_exit_code(os.waitpid(child, 0)[1]))
+    os._exit(exit_code(os.waitpid(child, 0)[1]))
 
 
 def _become_guardian(plan: dict[str, Any]) -> None:
@@ -106,7 +108,7 @@ def _become_guardian(plan: dict[str, Any]) -> None:
         _guard(plan, waiting)
     for descriptor in (0, 1):
         os.close(descriptor)
-    os._exit(_exit_code(os.waitpid(guardian, 0)[1]))
+    os._exit(exit_code(os.waitpid(guardian, 0)[1]))
 
 
 def _guard(plan: dict[str, Any], waiting: int) -> NoReturn:
@@ -121,7 +123,7 @@ def _guard(plan: dict[str, Any], waiting: int) -> NoReturn:
             zygote = _start(plan, folder)
             for descriptor in (0, 1):
                 os.close(descriptor)
-            code = _exit_code(os.waitpid(zygote, 0)[1])
+            code = exit_code(os.waitpid(zygote, 0)[1])
     except _Stopped:
         code = 0
     except OSError as error:
@@ -153,7 +155,7 @@ def _start(plan: dict[str, Any], folder: str) -> int:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         if os.getppid() == guardian:
             os.chdir(f"{folder}/run")
-            os.execve(plan["zygote"][0], plan["zygote"], plan["env"] | {"TMPDIR": f"{folder}/run"})
+            os.execve(plan["program"][0], plan["program"], plan["env"] | {"TMPDIR": f"{folder}/run"})
     finally:
         os._exit(1)
 
@@ -168,7 +170,7 @@ def _make_folder(places: list[str]) -> str:
     raise PermissionError(f"no folder for temporary files can be made in {', '.join(places)}")
 
 
-def _exit_code(status: int) -> int:
+def exit_code(status: int) -> int:
     """Of a process that this one stands for. A signal becomes 128 and its number, as shells say it."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code

@@ -23,9 +23,11 @@ class Outcome(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Work for one worker of one kind. tag: anything of the caller's. attempts, alone: kept by the pool."""
+    """Work for one worker of one kind. folder: of files that the worker must be able to read, where it runs in isolation. tag: anything of
+    the caller's. attempts, alone: kept by the pool."""
 
     kind: ClassVar[str]
+    folder: str = field(default="", kw_only=True)
     tag: Any = field(default=None, kw_only=True)
     attempts: int = field(default=0, kw_only=True)
     alone: bool = field(default=False, kw_only=True)

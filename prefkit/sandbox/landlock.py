@@ -77,6 +77,17 @@ def reading(folder: str, hidden: Iterable[str]) -> list[tuple[str, int]]:
     return rules
 
 
+def shown(tier: str, folders: Iterable[str] = (), hidden: Iterable[str] = ()) -> list[tuple[str, int]]:
+    """Rules for reading what a sandbox holds: in tier A all that its own file system shows, in tier B the folders named, without what is
+    hidden. Raises OSError where this kernel cannot keep signals inside, which in tier B nothing else does."""
+    if tier == "A":
+        return [("/", READ)]
+    if abi() < SCOPED_SIGNALS_ABI:
+        raise OSError(f"Landlock of this kernel (ABI {abi()}) cannot keep signals inside")
+    hidden = list(hidden)
+    return [rule for folder in folders for rule in reading(folder, hidden)]
+
+
 def restrict(descriptor: int) -> None:
     """Put the rules in force for this thread and all that it starts, for ever; PR_SET_NO_NEW_PRIVS must be set. Raises OSError."""
     _call(_RESTRICT_SELF, descriptor, 0)

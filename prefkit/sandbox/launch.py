@@ -1,12 +1,21 @@
 """The command lines of worker processes.
 
-`command("zygote", tier)` starts a process that becomes the sandbox by itself (see enter.py): what is handed over is a plan, as JSON, of
+| kind     | runs                                  | tier   | what it can import          | what it can read of the user's |
+|----------|---------------------------------------|--------|-----------------------------|--------------------------------|
+| sqlite   | queries on SQLite files               | P      | the standard library        | files, through SQLite alone    |
+| postgres | sends queries to a PostgreSQL server  | P      | psycopg                     | files, through libpq alone     |
+| duckdb   | queries on DuckDB files               | A or B | duckdb                      | one folder of database files   |
+| zygote   | code                                  | A or B | all installed packages      | nothing                        |
+
+A worker in tier A or B starts as a process that becomes the sandbox by itself (see enter.py): what is handed over is a plan, as JSON, of
 what is readable inside, what is writable and how large, and which program runs there.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
+import importlib.util
 import json
 import os
 import shutil
@@ -29,8 +38,19 @@ SHARED_MEMORY_BYTES = 64 << 20
 CACHE_BYTES = 64 << 20
 """Sizes of what is writable in tier A: /tmp, and /dev/shm for locks and shared arrays of Python's multiprocessing; of compiled programs."""
 
+_NOTHING_BYTES = 4096
+
 RUNS = 2_000
 """Runs after which a zygote makes way for a fresh one."""
+
+DATABASES = "/databases"
+"""Where the folder of database files stands inside tier A."""
+
+GUARDED = frozenset({"sqlite", "postgres"})
+"""Kinds of worker that run as a guarded process (tier P): nothing that they execute comes from an answer, the engine reads its text."""
+
+_EXTRAS = {"duckdb": ("DuckDB", "duckdb"), "postgres": ("PostgreSQL's client (psycopg)", "psycopg")}
+"""Kinds of worker that need an optional extra, which has the kind's own name: what that is called, and its package."""
 
 _PACKAGE = "/prefkit"
 """Where prefkit's own files stand inside tier A: those of the sandbox alone, because the data sets that ship beside them hold golds."""
@@ -60,50 +80,72 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a worker is started. pass_fds: descriptors that it inherits."""
+    """How a worker is started. wrapped: another process waits for it, so that its exit code is 128 and the signal that ended it."""
 
     argv: list[str]
     env: dict[str, str]
-    pass_fds: tuple[int, ...] = ()
+    wrapped: bool = False
 
 
-def command(kind: str, tier: str) -> Launch:
-    """The command of a worker of that kind ("sqlite", "zygote") in that isolation ("P" for the former, "A" or "B" for the latter).
+def command(kind: str, tier: str, folder: str = "") -> Launch:
+    """The command of a worker of that kind in that isolation (see the table above). folder: of files that a DuckDB worker can read.
 
     Start it from a thread that lives as long as the worker is wanted: in Linux the death of the starting *thread* ends the worker. A
     command that is made outside the main thread leaves that signal out; the end of standard input ends such a worker.
     """
     # The parent-death signal follows the thread that starts the process, so only a main thread's workers may have it.
     main_thread = threading.current_thread() is threading.main_thread()
-    if (kind, tier) == ("sqlite", "P"):
-        code = f"import sys; sys.path.append({ROOT!r}); from prefkit.sandbox.sqlite_worker import main; main({os.getpid()}, {main_thread})"
+    if kind in GUARDED and tier == "P":
+        paths = [ROOT, *(_packages(kind) if kind in _EXTRAS else [])]
+        code = f"import sys; sys.path += {paths!r}; from prefkit.sandbox.{kind}_worker import main; main({os.getpid()}, {main_thread})"
         return Launch([sys.executable, "-I", "-S", "-c", code], _linker_environment())
-    if kind == "zygote" and tier in ("A", "B"):
-        plan = _plan(tier) | {"parent": os.getpid(), "by_signal": main_thread}
+    if kind in ("zygote", "duckdb") and tier in ("A", "B"):
+        plan = _plan(tier, kind) | {"parent": os.getpid(), "by_signal": main_thread}
+        if kind == "duckdb":
+            inside = DATABASES if tier == "A" else os.path.realpath(folder)
+            plan |= {"read": [*plan["read"], [folder, inside]], "program": [*plan["program"], inside]}
         code = f"import sys; sys.path.append({ROOT!r}); from prefkit.sandbox.enter import main; main(sys.argv[1])"
-        return Launch([sys.executable, "-I", "-S", "-c", code, json.dumps(plan)], _linker_environment())
+        return Launch([sys.executable, "-I", "-S", "-c", code, json.dumps(plan)], _linker_environment(), wrapped=kind == "duckdb")
     raise ValueError(f"there is no worker of kind {kind!r} in tier {tier!r}")
 
 
+def require(kind: str) -> None:
+    """Raises IsolationUnavailable, with the mend, where the package is missing that a worker of that kind needs."""
+    if kind not in _EXTRAS:
+        return
+    what, package = _EXTRAS[kind]
+    if importlib.util.find_spec(package) is None:
+        raise IsolationUnavailable(f"{what} is not installed; pip install 'prefkit[{kind}]'")
+    if package == "psycopg":
+        try:
+            importlib.import_module(package)
+        except ImportError as error:  # it is there, and the C library that it speaks through is not
+            raise IsolationUnavailable(f"{what} cannot be used ({error}); pip install 'prefkit[{kind}]'") from error
+
+
 @functools.cache
-def _plan(tier: str) -> dict[str, Any]:
-    """What the sandbox holds: see enter.py and zygote.py for the use of each entry. Raises IsolationUnavailable where bwrap is missing."""
+def _plan(tier: str, kind: str) -> dict[str, Any]:
+    """What the sandbox holds: see enter.py and the worker's own file for the use of each entry. Raises IsolationUnavailable where bwrap
+    is missing."""
     if sys.platform != "linux":
         raise IsolationUnavailable("code can be isolated on Linux alone; use a Linux machine, or a container that allows user namespaces")
+    code_runs = kind == "zygote"
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-    packages = _packages()
-    tools = {name: path for name in _TOOLS if (path := shutil.which(name))}
+    packages = _packages(kind)
+    tools = {name: path for name in _TOOLS if code_runs and (path := shutil.which(name))}
     folders = _folders(python, packages, tools)
     own = [f"{ROOT}/prefkit/__init__.py", f"{ROOT}/prefkit/sandbox"]
     place = _place_inside if tier == "A" else str
     root = _PACKAGE if tier == "A" else ROOT
     hidden = [f"{folder}/prefkit" for folder in packages if os.path.isdir(f"{folder}/prefkit")]
-    inside: dict[str, Any] = {"tier": tier, "cache_bytes": CACHE_BYTES, "runs": RUNS}
-    inside |= {"packages": [place(folder) for folder in packages], "tools": {name: place(path) for name, path in tools.items()}}
+    inside: dict[str, Any] = {"tier": tier, "packages": [place(folder) for folder in packages]}
+    if code_runs:
+        inside |= {"cache_bytes": CACHE_BYTES, "runs": RUNS, "tools": {name: place(path) for name, path in tools.items()}}
     if tier == "B":
         inside |= {"read": [*folders, *own], "hide": hidden}
-    code = f"import sys; sys.path.append({root!r}); from prefkit.sandbox.zygote import main; main(sys.argv[1])"
-    path = dict.fromkeys([*(os.path.dirname(tool) for tool in inside["tools"].values()), "/usr/local/bin", "/usr/bin", "/bin"])
+    module = "zygote" if code_runs else f"{kind}_worker"
+    code = f"import sys; sys.path.append({root!r}); from prefkit.sandbox.{module} import main; main(*sys.argv[1:])"
+    path = dict.fromkeys([*(os.path.dirname(place(tool)) for tool in tools.values()), "/usr/local/bin", "/usr/bin", "/bin"])
     return {
         "tier": tier,
         "bwrap": _bwrap() if tier == "A" else "",
@@ -112,10 +154,10 @@ def _plan(tier: str) -> dict[str, Any]:
         "hide": [place(folder) for folder in hidden],
         "empty": [f"{_HOME}/.ssh"],
         "folders": list(dict.fromkeys([tempfile.gettempdir(), "/tmp", "/dev/shm"])),
-        "write": [["/tmp", SCRATCH_BYTES], ["/dev/shm", SHARED_MEMORY_BYTES]],
+        "write": [["/tmp", SCRATCH_BYTES], ["/dev/shm", SHARED_MEMORY_BYTES]] if code_runs else [["/tmp", _NOTHING_BYTES]],
         "env": _ENVIRONMENT | _linker_environment() | {"PATH": ":".join(path)},
         # Not -I, which would leave out PYTHONHASHSEED; the environment is what stands above, and nothing else.
-        "zygote": [place(python), "-P", "-s", "-S", "-B", "-X", "utf8", "-c", code, json.dumps(inside)],
+        "program": [place(python), "-P", "-s", "-S", "-B", "-X", "utf8", "-c", code, json.dumps(inside)],
     }
 
 
@@ -138,9 +180,11 @@ def _bwrap() -> str:
     return path
 
 
-def _packages() -> list[str]:
-    """The folders of installed packages that candidates may import from."""
+def _packages(kind: str = "zygote") -> list[str]:
+    """The folders of installed packages that a worker of that kind imports from."""
     paths = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+    if kind in _EXTRAS and (found := importlib.util.find_spec(_EXTRAS[kind][1])) and found.origin:
+        paths.insert(0, os.path.dirname(os.path.dirname(found.origin)))
     return [path for path in dict.fromkeys(paths) if path and os.path.isdir(path)]
 
 

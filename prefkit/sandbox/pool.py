@@ -22,8 +22,13 @@ DEPTH = 4
 SQLITE_ONLY = {"sqlite": "P"}
 _MAX_ATTEMPTS = 3
 _MAX_FAILED_STARTS = 5
+_STARVED = {("infra", "no processor time"), ("timeout", "time limit: waiting"), ("timeout", "time limit: wall clock")}
 _OUT_OF_TIME = {-signal.SIGPROF, -signal.SIGXCPU}
 _ENGINE_FAULTS = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, -signal.SIGILL, -signal.SIGFPE}
+
+
+_Kind = tuple[str, str]
+"""The kind of a worker, and the folder that it can read."""
 
 
 class WorkerPool:
@@ -40,7 +45,7 @@ class WorkerPool:
         self.replaced = 0
         self._size = workers
         self._workers: list[Worker] = []
-        self._queues: defaultdict[str, deque[Job]] = defaultdict(deque)
+        self._queues: defaultdict[_Kind, deque[Job]] = defaultdict(deque)
         self._alone: deque[Job] = deque()
         self._selector = selectors.DefaultSelector()
         self._failed_starts = 0
@@ -65,7 +70,7 @@ class WorkerPool:
 
     def submit(self, job: Job, first: bool = False) -> None:
         """Queue a job, `first` ahead of those that wait: for what finishes something begun."""
-        queue = self._queues[job.kind]
+        queue = self._queues[job.kind, job.folder]
         if first:
             queue.appendleft(job)
         else:
@@ -126,14 +131,14 @@ class WorkerPool:
             self._dispatch_alone()
             return
         for kind, queue in self._queues.items():
-            while queue and (worker := self._least_busy(kind)) is not None:
+            while queue and (worker := self._least_busy(*kind)) is not None:
                 self._give(worker, queue.popleft())
 
     def _dispatch_alone(self) -> None:
         """A job that must run alone waits until nothing else runs, and nothing else is handed out meanwhile."""
         if any(worker.jobs for worker in self._workers):
             return
-        worker = self._least_busy(self._alone[0].kind)
+        worker = self._least_busy(self._alone[0].kind, self._alone[0].folder)
         if worker is not None:
             self._give(worker, self._alone.popleft())
 
@@ -147,11 +152,11 @@ class WorkerPool:
             with contextlib.suppress(KeyError):
                 self._selector.register(worker.stdin, selectors.EVENT_WRITE, worker)
 
-    def _least_busy(self, kind: str) -> Worker | None:
-        workers = [worker for worker in self._workers if worker.kind == kind]
+    def _least_busy(self, kind: str, folder: str) -> Worker | None:
+        workers = [worker for worker in self._workers if (worker.kind, worker.folder) == (kind, folder)]
         worker = min(workers, key=lambda worker: len(worker.jobs), default=None)
         if len(workers) < self._size and (worker is None or worker.jobs):
-            worker = Worker(kind, self.tiers[kind])
+            worker = Worker(kind, self.tiers[kind], folder)
             self._workers.append(worker)
             self._selector.register(worker.stdout, selectors.EVENT_READ, worker)
         return worker if worker is not None and len(worker.jobs) < DEPTH else None
@@ -199,7 +204,7 @@ class WorkerPool:
         elif jobs and code != 0:  # 0: it made way for a fresh one
             self.replaced += 1
             self._judge_death(jobs.pop(0), code, cpu, overran)
-        self._queues[worker.kind].extendleft(reversed(jobs))
+        self._queues[worker.kind, worker.folder].extendleft(reversed(jobs))
 
     def _judge_death(self, job: Job, code: int, cpu: float, overran: bool) -> None:
         job.attempts += 1
@@ -229,8 +234,8 @@ class WorkerPool:
 
 
 def _was_starved(outcome: Outcome) -> bool:
-    """Whether the machine, rather than the answer, may be why it did not come to its end."""
-    return (outcome.status, outcome.reason) in (("infra", "no processor time"), ("timeout", "time limit: waiting"))
+    """Whether the machine, rather than the answer, may be why it did not come to its end: all that the clock on the wall decides."""
+    return (outcome.status, outcome.reason) in _STARVED
 
 
 def _ending(code: int) -> str:

@@ -28,6 +28,12 @@ _FUNCTIONS = """
 SELECT n.nspname, p.proname, pg_catalog.md5(p.prosrc) FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 WHERE n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' ORDER BY 1, 2, 3
 """
+_SESSION = """
+SELECT pg_catalog.current_setting('search_path'), d.datcollate, d.datctype, pg_catalog.pg_encoding_to_char(d.encoding)
+FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
+"""
+"""What else decides the result of a query: which schema a bare name is looked for in, and how text is sorted."""
+
 # A sum over hashes of rows does not depend on the order in which they lie.
 _ROWS = """
 SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtextextended(t::text, 0)::numeric),
@@ -53,7 +59,7 @@ def fingerprint(connection: Any, timeout_s: float) -> dict[str, Any]:
         tables = read(_TABLES)
         if sum(int(size or 0) for *_, size in tables) > MAX_SIZE:
             return reply
-        digest.update(repr([read(_COLUMNS), read(_FUNCTIONS)]).encode())
+        digest.update(repr([read(_SESSION), read(_COLUMNS), read(_FUNCTIONS)]).encode())
         for schema, table, kind, _ in tables:
             if kind == "f":
                 return reply  # its rows lie elsewhere

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from prefkit.errors import IsolationUnavailable
 from prefkit.sandbox.job import SqlJob
+from prefkit.sandbox.launch import require
 from prefkit.sandbox.limits import SqlLimits
 from prefkit.sandbox.pool import WorkerPool
 
 TIERS = ("A", "B", "P")
 """Isolation from strong to weak. A: namespaces, system-call filter, Landlock. B: the latter two. P: a guarded process with limits."""
 
-_CANARIES = (
+_SQLITE = (
     ("attach another file", "ATTACH '{folder}/other.sqlite' AS other", "policy"),
     ("write a row", "WITH x AS (SELECT 1) INSERT INTO canary SELECT * FROM x", "policy"),
     ("write a copy of the file", "VACUUM INTO '{folder}/copy.sqlite'", "policy"),
@@ -27,6 +31,22 @@ _CANARIES = (
     ("a value of a gigabyte", "SELECT zeroblob(1000000000)", "limit"),
     ("rows without end", "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT x FROM r", "limit"),
 )  # fmt: skip
+_DUCKDB = (
+    ("a plain query", "SELECT x FROM canary", "ok"),
+    ("attach another file", "ATTACH 'other.duckdb' AS other", "policy"),
+    ("write a row", "WITH x AS (SELECT 1) INSERT INTO canary SELECT * FROM x", "policy"),
+    ("write a file", "COPY canary TO 'copy.csv'", "policy"),
+    ("read a file", "SELECT * FROM read_csv('/etc/passwd')", "policy"),
+    ("load an extension", "LOAD httpfs", "policy"),
+    ("change a setting", "SET memory_limit = '100GB'", "policy"),
+    ("run without end", "SELECT count(*) FROM range(1000000000000)", "timeout"),
+    ("memory without end", "SELECT range(10000000000)", "limit"),
+    ("rows without end", "SELECT * FROM range(1000000000)", "limit"),
+)
+
+
+_LIMITS = SqlLimits(timeout_s=0.2, rows=1000)
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +67,58 @@ class Probe:
     mend: str = ""
 
 
+class _DuckdbJob(SqlJob):
+    kind: ClassVar[str] = "duckdb"
+
+    def wall_s(self) -> float:
+        return 30.0
+
+
 def probe_sqlite() -> Probe:
     """Run the canaries against a guarded SQLite worker. Takes about a second."""
-    evidence = []
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(os.path.realpath(folder), "canary.sqlite")
         connection = sqlite3.connect(path)
         connection.execute("CREATE TABLE canary(x)")
         connection.commit()
         connection.close()
-        try:
-            with WorkerPool(1) as pool:
-                for tried, sql, wanted in _CANARIES:
-                    job = SqlJob(sql.replace("{folder}", folder), ((path, ""),), SqlLimits(timeout_s=0.2, rows=1000))
+        jobs = [SqlJob(sql.replace("{folder}", folder), ((path, ""),), _LIMITS) for _, sql, _ in _SQLITE]
+        mend = f"this build of SQLite ({sqlite3.sqlite_version}) lets through: {{}}; use another build of Python"
+        return _probe("P", _SQLITE, jobs, folder, mend)
+
+
+@functools.cache
+def probe_duckdb(tier: str) -> Probe:
+    """Run the canaries against a DuckDB worker in tier "A" or "B". Takes about a second, once in a process."""
+    try:
+        require("duckdb")
+    except IsolationUnavailable as error:
+        return Probe(None, (), str(error))
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # the worker may be another user
+        with open(os.path.join(folder, "canary.sql"), "w") as file:
+            file.write("CREATE TABLE canary(x INTEGER)")
+        os.chmod(file.name, 0o644)
+        jobs = [_DuckdbJob(sql, (("canary.sql", ""),), SqlLimits(timeout_s=1.0, rows=1000), folder=folder) for _, sql, _ in _DUCKDB]
+        mend = "this version of DuckDB lets through: {}; install another: pip install -U 'prefkit[duckdb]'"
+        return _probe(tier, _DUCKDB, jobs, folder, mend)
+
+
+def _probe(tier: str, canaries: Sequence[tuple[str, str, str]], jobs: Sequence[SqlJob], folder: str, mend: str) -> Probe:
+    """The canaries, each with its job, in a worker of that tier; whether a file appeared in `folder`, which holds one."""
+    evidence = []
+    files = os.listdir(folder)
+    try:
+        with WorkerPool(1, {jobs[0].kind: tier}) as pool:
+            for (tried, _, wanted), job in zip(canaries, jobs, strict=True):
+                result = pool.run(job).last
+                for _ in range(_TRIES):  # a machine that was too busy says nothing about the guard
+                    if result.status != "infra":
+                        break
                     result = pool.run(job).last
-                    evidence.append(Evidence(tried, result.status == wanted, f"{result.status}: {result.reason}"))
-        except IsolationUnavailable as error:
-            return Probe(None, tuple(evidence), str(error))
-        evidence.append(Evidence("leave a file behind", os.listdir(folder) == ["canary.sqlite"], ", ".join(os.listdir(folder))))
+                evidence.append(Evidence(tried, result.status == wanted, f"{result.status}: {result.reason}"))
+    except IsolationUnavailable as error:
+        return Probe(None, tuple(evidence), str(error))
+    evidence.append(Evidence("leave a file behind", os.listdir(folder) == files, ", ".join(os.listdir(folder))))
     broken = [item.tried for item in evidence if not item.held]
-    if broken:
-        mend = f"this build of SQLite ({sqlite3.sqlite_version}) lets through: {', '.join(broken)}; use another build of Python"
-        return Probe(None, tuple(evidence), mend)
-    return Probe("P", tuple(evidence))
+    return Probe(None, tuple(evidence), mend.format(", ".join(broken))) if broken else Probe(tier, tuple(evidence))

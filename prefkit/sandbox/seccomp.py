@@ -141,13 +141,14 @@ def _errno(code: int) -> int:
     return 0x50000 | code
 
 
-def install(protected: Iterable[int] = ()) -> Listener | None:
-    """Put the filter in force for this thread and all that it starts, for ever. Returns where refused calls are reported, or None where
-    the kernel allows no listener (before 5.0, or where this process already has one above it). Raises OSError where it cannot be done."""
+def install(protected: Iterable[int] = (), report: bool = True) -> Listener | None:
+    """Put the filter in force for this thread and all that it starts, for ever. Returns where refused calls are reported, or None without
+    `report` and where the kernel allows no listener (before 5.0, or where this process already has one above it). Raises OSError where it
+    cannot be done."""
     if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
     protected = tuple(protected)
-    for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER, 0):
+    for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER, 0) if report else (0,):
         code = program(notify=bool(flags), protected=protected)
         buffer = ctypes.create_string_buffer(code, len(code))
         header = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer)))

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 from prefkit.errors import IsolationUnavailable
 from prefkit.sandbox.job import CodeJob, CodeResult
-from prefkit.sandbox.launch import command
+from prefkit.sandbox.launch import GUARDED, command, require
 from prefkit.sandbox.pool import WorkerPool
-from prefkit.sandbox.probe import Evidence, Probe
+from prefkit.sandbox.probe import Evidence, Probe, probe_duckdb
 
 CODE_TIERS = ("A", "B")
 
@@ -89,6 +89,18 @@ def code_tier(least: str = "A") -> str:
     if "B" not in allowed and probe_code("B").tier:
         causes.append("tier B (no namespaces) holds here; allow it with --min-isolation B or min_isolation: B")
     raise IsolationUnavailable("code cannot be isolated here. " + "; ".join(causes))
+
+
+def worker_tier(kind: str, least: str = "A") -> str:
+    """The tier for a worker of that kind (see launch.py), where it is not P at least `least`. Raises IsolationUnavailable with the mend:
+    the isolation is not to be had, or the package that the worker needs is not installed."""
+    require(kind)
+    if kind in GUARDED:
+        return "P"
+    tier = code_tier(least)
+    if kind == "duckdb" and probe_duckdb(tier).tier is None:
+        raise IsolationUnavailable(f"DuckDB cannot be run safely here: {probe_duckdb(tier).mend}")
+    return tier
 
 
 def mend_for(cause: str) -> str:

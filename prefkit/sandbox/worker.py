@@ -23,9 +23,12 @@ START_S = 30.0
 class Worker:
     """A running worker. The pool reads `jobs` (in flight, oldest first) and `since` (when the oldest began, seconds of time.monotonic)."""
 
-    def __init__(self, kind: str, tier: str) -> None:
-        """Start a process of that kind; it reports for work with a first line. Raises IsolationUnavailable where none can be started."""
-        self.kind = kind
+    def __init__(self, kind: str, tier: str, folder: str = "") -> None:
+        """Start a process of that kind; it reports for work with a first line. Raises IsolationUnavailable where none can be started.
+
+        folder: see launch.command.
+        """
+        self.kind, self.folder = kind, folder
         self.jobs: deque[Job] = deque()
         self.since = time.monotonic()
         self.version = ""
@@ -33,7 +36,8 @@ class Worker:
         self.peak = 0
         self._out = bytearray()
         self._rest = b""
-        launch = command(kind, tier)
+        launch = command(kind, tier, folder)
+        self._wrapped = launch.wrapped
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in reap)
         try:
             self.process = subprocess.Popen(
@@ -43,7 +47,6 @@ class Worker:
                 stderr=self._errors,
                 cwd="/",
                 env=launch.env,
-                pass_fds=launch.pass_fds,
                 start_new_session=True,  # Ctrl-C is for the parent, which ends its workers itself
                 bufsize=0,
             )
@@ -106,7 +109,8 @@ class Worker:
         if self.process.returncode is None:
             try:
                 _, status, usage = os.wait4(self.process.pid, 0)
-                self.process.returncode = os.waitstatus_to_exitcode(status)
+                code = os.waitstatus_to_exitcode(status)
+                self.process.returncode = 128 - code if self._wrapped and code > 128 else code
                 used = usage.ru_utime + usage.ru_stime - self.cpu_used
             except ChildProcessError:  # someone else waited for it
                 self.process.returncode = 1

@@ -119,12 +119,8 @@ class Zygote:
         """From here on this process itself can do no more than it needs, and its children less."""
         devices = [(path, landlock.DEVICE) for path in _DEVICES]
         own = [(folder, landlock.WRITE) for folder in self.scratch.folders]
-        if self._own_files:
-            read = [("/", landlock.READ)]
-        else:
-            read = [rule for folder in self._plan["read"] for rule in landlock.reading(folder, self._plan["hide"])]
-            if landlock.abi() < landlock.SCOPED_SIGNALS_ABI:
-                raise OSError(f"Landlock of this kernel (ABI {landlock.abi()}) cannot keep signals inside")
+        read = landlock.shown(self._plan["tier"], self._plan.get("read", ()), self._plan.get("hide", ()))
+        if not self._own_files:
             restrict_here = landlock.ruleset([*read, *own, *devices, ("/proc", landlock.READ)])
             landlock.restrict(restrict_here)
             os.close(restrict_here)

@@ -2,6 +2,9 @@
 
 task = SqlTask.from_dataset(dataset_path("sql-gen"), cache_dir())
 task = SqlTask.from_user("my.sqlite", "my.csv")
+
+Prompts, databases and training are SQLite's. Answers in the dialects of DuckDB and PostgreSQL can be judged (`prefkit verify` with
+"engine", or verify.sql.SqlCheck), and not asked for.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ sql: a query, by its rows on every data instance
     sql.py          SqlCheck, and how one is judged; sql_verifier.py: how the scheduler drives it; query.py: a query to look at
     extract.py      the query in free text; compare.py: are two results the same (sql-compare/1); databases.py: the files
     gold.py         is a gold fit to judge by; gold_text.py: what its text says about the order of its rows
-    sql_engines.py  SQLite, DuckDB, PostgreSQL; sql_dialects.py, sql_values.py: their texts and values
+    sql_engines.py  SQLite, DuckDB, PostgreSQL: all that differs between them; sql_places.py: where their databases are
+    sql_jobs.py     what workers are asked; sql_dialects.py, sql_values.py: texts and values of DuckDB and PostgreSQL
 
 python, program: code by returned values, by tests, by what it prints
     python.py, python_cases.py, python_tests.py, python_files.py, values_compare.py, value_text.py, code_text.py

@@ -1,10 +1,17 @@
-"""Database files as checks name them: where they lie, which version of them, and the hash of their bytes."""
+"""Databases as checks name them: schema text, and files: where they lie, which version of them, and the hash of their bytes."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaText:
+    """SQL that makes a database: CREATE TABLE …; INSERT …"""
+
+    sql: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +27,9 @@ class Database:
 class Databases:
     """Finds database files. A file is looked at once between two calls of `look_again`, and read again only when it has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, suffixes: tuple[str, ...]) -> None:
+        """suffixes: of files beside a database that hold what is not yet in it."""
+        self._suffixes = suffixes
         self._found: dict[str, Database] = {}
         self._looked: set[str] = set()
 
@@ -44,12 +53,11 @@ class Databases:
         self._found[path] = known
         return known
 
-    @staticmethod
-    def _read(path: str, stamp: str) -> Database:
+    def _read(self, path: str, stamp: str) -> Database:
         absolute = os.path.abspath(path)
-        for suffix in ("-wal", "-journal"):
+        for suffix in self._suffixes:
             if os.path.exists(absolute + suffix) and os.path.getsize(absolute + suffix):
-                # Read-only and immutable, SQLite would not see what still stands there.
+                # Read-only, and SQLite's immutable, the engine would not see what still stands there.
                 problem = f"database has unfinished writes in {path}{suffix}: close the program that writes it"
                 return Database(absolute, stamp, problem=problem)
         with open(absolute, "rb") as file:

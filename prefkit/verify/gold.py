@@ -3,9 +3,9 @@
 | what is wrong                                            | how it is seen                                                            |
 |----------------------------------------------------------|---------------------------------------------------------------------------|
 | it fails, writes, runs too long or returns too much      | its own run                                                               |
-| it reads the clock or random()                           | the authorizer and the tokens                                             |
+| it reads the clock or random()                           | the engine's own look at it: authorizer, tree or plan, and the tokens     |
 | empty on every data instance                             | its own run: any query that returns nothing would be right                |
-| ambiguous: LIMIT cuts through ties, a column stands bare | the same rows stored in another order (sqlite_shadow) give another result |
+| ambiguous: LIMIT cuts through ties, a column stands bare | the same rows in another order (sql_engines.py) give another result       |
 | beside an aggregate, text is joined in no fixed order …  |                                                                           |
 
 `prepare` is a generator: it yields the jobs it needs, is sent their answers, and returns the Gold. The scheduler drives it.
@@ -19,11 +19,10 @@ from dataclasses import dataclass
 
 from prefkit.sandbox.job import Answer, Result, SqlJob, read_rows
 from prefkit.sandbox.limits import MAX_SQL, SqlLimits
-from prefkit.sandbox.sqlite_shadow import ORDERS
-from prefkit.verify.compare import Expected, Row, difference, same_value
-from prefkit.verify.gold_text import GoldText, key_columns, read_gold, with_columns
+from prefkit.verify.compare import Expected, Row, same_value
+from prefkit.verify.gold_text import GoldText
+from prefkit.verify.sql_engines import Target
 
-Databases = tuple[tuple[str, str], ...]
 Steps = Generator[SqlJob, Answer, "Gold"]
 
 
@@ -45,12 +44,12 @@ class Gold:
         return cls(tuple(Expected(width, read_rows(rows), ties and tuple(ties)) for width, rows, ties in instances), problem)
 
 
-def prepare(sql: str, databases: Databases, limits: SqlLimits) -> Steps:
+def prepare(sql: str, target: Target, limits: SqlLimits) -> Steps:
     """Run and check one gold on all data instances."""
-    text = read_gold(sql)
+    text = target.engine.read_gold(sql)
     if not text.sql or len(text.sql) > MAX_SQL:
         return Gold(problem="gold is empty text" if not text.sql else f"gold is longer than {MAX_SQL} characters")
-    answer = yield SqlJob(text.sql, databases, limits)
+    answer = yield target.job(text.sql, limits)
     last = answer.last
     if last.status != "ok":
         return Gold(problem=_failure(last), infra=last.status == "infra")
@@ -59,8 +58,8 @@ def prepare(sql: str, databases: Databases, limits: SqlLimits) -> Steps:
         return Gold(problem="gold reads the clock" if "clock" in uses else "gold uses random()")
     if not any(result.rows for result in answer.results):
         return Gold(problem="gold is empty on every data instance")
-    instances = yield from _expected(text, answer.results, databases, limits)
-    problem = yield from _ambiguity(text, instances, databases, limits)
+    instances = yield from _expected(text, answer.results, target, limits)
+    problem = yield from _ambiguity(text, instances, target, limits)
     return Gold(problem=problem) if problem else Gold(instances)
 
 
@@ -70,17 +69,15 @@ def _failure(result: Result) -> str:
     return f"{'database cannot be read' if result.status == 'database' else 'gold fails'}: {result.reason}"
 
 
-def _expected(
-    text: GoldText, results: list[Result], databases: Databases, limits: SqlLimits
-) -> Generator[SqlJob, Answer, tuple[Expected, ...]]:
+def _expected(text: GoldText, results: list[Result], target: Target, limits: SqlLimits) -> Generator[SqlJob, Answer, tuple[Expected, ...]]:
     """The results with the lengths of their runs of equal sort keys, where the gold orders its rows."""
     if not text.ordered or all(len(result.rows) < 2 for result in results):
         return tuple(Expected(len(result.columns), result.rows) for result in results)
     width = len(results[0].columns)
-    places, missing = key_columns(text, results[0].columns)
+    places, missing = target.engine.key_columns(text, results[0].columns)
     keyed: list[list[Row]] | None = [result.rows for result in results]
     if missing:
-        keyed = yield from _fetch_keys(text, missing, results, databases, limits)
+        keyed = yield from _fetch_keys(text, missing, results, target, limits)
     fold_case = "NOCASE" in text.sql.upper()
     instances = []
     for i, result in enumerate(results):
@@ -94,12 +91,12 @@ def _expected(
 
 
 def _fetch_keys(
-    text: GoldText, missing: list[str], results: list[Result], databases: Databases, limits: SqlLimits
+    text: GoldText, missing: list[str], results: list[Result], target: Target, limits: SqlLimits
 ) -> Generator[SqlJob, Answer, list[list[Row]] | None]:
     """Each instance's rows with the missing keys behind them, or None where no rewrite gives the gold's own rows."""
     width = len(results[0].columns)
-    for query in with_columns(text, missing):
-        answer = yield SqlJob(query, databases, limits.longer(2))
+    for query in target.engine.with_columns(text, missing):
+        answer = yield target.job(query, limits.longer(2))
         if len(answer.results) == len(results) and answer.last.status == "ok":
             same = all([row[:width] for row in more.rows] == result.rows for more, result in zip(answer.results, results, strict=True))
             if same:
@@ -122,15 +119,15 @@ def _ties(keys: list[Row], fold_case: bool) -> tuple[int, ...]:
     return tuple(runs)
 
 
-def _ambiguity(text: GoldText, instances: tuple[Expected, ...], databases: Databases, limits: SqlLimits) -> Generator[SqlJob, Answer, str]:
+def _ambiguity(text: GoldText, instances: tuple[Expected, ...], target: Target, limits: SqlLimits) -> Generator[SqlJob, Answer, str]:
     """Why the gold has more than one right result, or "". Databases of which no copy can be made are not looked at."""
     if text.tied_to_storage:
         return ""
-    comparable = list(range(len(databases)))
-    for order in ORDERS:
-        answer = yield SqlJob(text.sql, databases, limits.longer(3), order=order)
+    comparable = list(range(len(target.databases)))
+    for order in target.engine.orders:
+        answer = yield target.job(text.sql, limits.longer(3), order)
         for i, result in enumerate(answer.results):
-            if i not in comparable or result.status != "ok" or not difference(instances[i], len(result.columns), result.rows):
+            if i not in comparable or result.status != "ok" or not target.engine.difference(instances[i], result):
                 continue
             if order == "forward" and not result.faithful:
                 # This copy may differ for another reason than order, and does so already unshuffled: it says nothing.

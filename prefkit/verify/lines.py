@@ -109,11 +109,12 @@ def _check(line: dict[str, Any], line_id: str, source: Source, scheduler: Schedu
         mend = f'did you mean "{near[0]}"? ' if near else ""
         raise ValueError(f"unknown verifier {shown(kind)}; {mend}there is: {', '.join(VERIFIERS)}")
     verifier = scheduler.verifier(kind)
-    tier = scheduler.tier(verifier)
-    if min_isolation is not None and tier and TIERS.index(tier) > TIERS.index(min_isolation):
-        raise ValueError(f"the {kind} verifier runs at tier {tier}, which is less than the {min_isolation} asked for")
     if not isinstance(line.get("answer"), str):
         refuse_misspelt(line, COMMON)
         raise must(line, "answer", "text")
     refuse_misspelt(line, (*COMMON, *verifier.fields))
-    return verifier.read(line, line_id, source)
+    check = verifier.read(line, line_id, source)
+    tier = scheduler.tier(scheduler.verifier_of(check))
+    if min_isolation is not None and tier and TIERS.index(tier) > TIERS.index(min_isolation):
+        raise ValueError(f"the {kind} verifier runs at tier {tier}, which is less than the {min_isolation} asked for")
+    return check

@@ -47,7 +47,7 @@ class MathVerifier(VerifierBase):
     """Judges MathChecks."""
 
     kind: ClassVar[str] = "math"
-    worker: ClassVar[str | None] = "zygote"
+    worker = "zygote"
     fields: ClassVar[tuple[str, ...]] = ("gold",)
 
     def __init__(self) -> None:

@@ -52,7 +52,7 @@ class ProgramVerifier(VerifierBase):
     """Judges ProgramChecks."""
 
     kind: ClassVar[str] = "program"
-    worker: ClassVar[str | None] = "zygote"
+    worker = "zygote"
     fields: ClassVar[tuple[str, ...]] = ("language", "io", "exact", "tolerance")
 
     def __init__(self) -> None:

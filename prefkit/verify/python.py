@@ -82,7 +82,7 @@ class PythonVerifier(VerifierBase):
     """Judges PythonChecks."""
 
     kind: ClassVar[str] = "python"
-    worker: ClassVar[str | None] = "zygote"
+    worker = "zygote"
     fields: ClassVar[tuple[str, ...]] = ("entry", "cases", "tests", "files", "target", "setup", "tolerance")
 
     def __init__(self) -> None:

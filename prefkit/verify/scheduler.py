@@ -91,15 +91,21 @@ class Scheduler:
             self._verifiers[kind].prepare()
         return self._verifiers[kind]
 
+    def verifier_of(self, check: Check) -> Verifier:
+        """The verifier that judges a check. Raises KeyError for a kind that there is not."""
+        verifier = self.verifier(check.kind)
+        variant = verifier.variant(check)
+        return self.verifier(f"{check.kind}:{variant}") if variant else verifier
+
     def tier(self, verifier: Verifier) -> str:
-        """The isolation that its answers run in; "" where nothing of an answer runs. Raises IsolationUnavailable."""
+        """The isolation that its answers run in; "" where nothing of an answer runs. Raises IsolationUnavailable with the mend."""
         worker = verifier.worker
         if worker is None:
             return ""
         if worker not in self._pool.tiers:
-            from prefkit.sandbox.tiers import code_tier
+            from prefkit.sandbox.tiers import worker_tier
 
-            self._pool.tiers[worker] = code_tier("A" if self._min_isolation in (None, "A") else "B")
+            self._pool.tiers[worker] = worker_tier(worker, "A" if self._min_isolation in (None, "A") else "B")
         return self._pool.tiers[worker]
 
     def verify(self, checks: Iterable[Check]) -> Iterator[Verdict]:
@@ -154,11 +160,26 @@ class Scheduler:
     def _begin(self, check: Check) -> tuple[_Flow | Verdict, bool]:
         """What will give the check's verdict, and whether that was asked for before."""
         self._counts["checks"] += 1
-        verifier = self.verifier(check.kind)
+        verifier = self.verifier_of(check)
         try:
             tier = self.tier(verifier)
         except IsolationUnavailable as error:
             return Verdict(check.id, Status.REFUSED, None, str(error), trust=verifier.trust(check), tier=""), False
+        if verifier.ask(check) is None:
+            return self._find_or_begin(check, verifier, tier)
+        flow = _Flow(self._ask_first(check, verifier, tier))
+        self._advance(flow, None)
+        return flow, False
+
+    def _ask_first(self, check: Check, verifier: Verifier, tier: str) -> Generator[Any, Any, Verdict]:
+        """The steps of a check whose key is not known until something was asked."""
+        while (wanted := verifier.ask(check)) is not None:
+            yield wanted
+        work, known = self._find_or_begin(check, verifier, tier)
+        return replace(work if isinstance(work, Verdict) else (yield work), cached=known)
+
+    def _find_or_begin(self, check: Check, verifier: Verifier, tier: str) -> tuple[_Flow | Verdict, bool]:
+        """The check's verdict, or what will give it, and whether that was asked for before."""
         key = _hash([check.kind, tier, verifier.versions, *verifier.key(check)])
         known = self._verdicts.get(key) or self._running.get(key)
         if known is None and self._cache is not None:
@@ -251,7 +272,7 @@ class Scheduler:
             if isinstance(wanted, Future):
                 self._calls[wanted] = flow
                 continue
-            shared = self._once(wanted)
+            shared = wanted if isinstance(wanted, _Flow) else self._once(wanted)
             if shared.done:
                 ready.append((flow, shared.value))
             else:
@@ -292,7 +313,8 @@ class Scheduler:
 
     @staticmethod
     def _verdict(check_id: str, work: _Flow | Verdict, cached: bool) -> Verdict:
-        return replace(work if isinstance(work, Verdict) else work.value, id=check_id, cached=cached)
+        verdict: Verdict = work if isinstance(work, Verdict) else work.value
+        return replace(verdict, id=check_id, cached=cached or verdict.cached)
 
 
 def _made(key: bytes, verifier: Verifier, check: Check, tier: str, judgement: Judgement, spent: Sequence[float]) -> Verdict:

@@ -30,10 +30,11 @@ _STORAGE_WORDS = frozenset(
 def read_gold(sql: str, dialect: str) -> GoldText:
     """gold_text.read_gold for a dialect of DIALECTS. Never raises."""
     tokens = _tokens(sql, dialect)
+    readable = bool(tokens)
     while tokens and tokens[-1].token_type.name == "SEMICOLON":
         tokens.pop()
-    if tokens:
-        sql = sql[: tokens[-1].end + 1]
+    if readable:
+        sql = sql[: tokens[-1].end + 1] if tokens else ""
     tied = any(token.text.lower() in _STORAGE_WORDS for token in tokens)
     tree = _parse(sql, dialect)
     if tree is None:

@@ -78,10 +78,13 @@ class Verifier(Protocol):
     """Judges checks of one kind. `prepare` is called once for each `Scheduler.verify`, before its first check."""
 
     kind: ClassVar[str]
-    worker: ClassVar[str | None]
-    """The kind of worker that runs the answers, None where none does."""
     fields: ClassVar[tuple[str, ...]]
     """The fields of its lines, beside those that every line has (line_fields.COMMON)."""
+
+    @property
+    def worker(self) -> str | None:
+        """The kind of worker that runs the answers, None where none does."""
+        ...
 
     @property
     def versions(self) -> dict[str, str]:
@@ -92,6 +95,15 @@ class Verifier(Protocol):
 
     def read(self, line: dict[str, Any], id: str, source: Source) -> Check:
         """The check that a line asks for. Raises ValueError (what was expected) and Unverifiable."""
+        ...
+
+    def variant(self, check: Any) -> str:
+        """Which verifier of this kind judges the check, where there are several (an engine of SQL); "" for this one."""
+        ...
+
+    def ask(self, check: Any) -> Once | None:
+        """What has to be asked before the key is known, such as what stands in a database on a server; None where nothing has (any more).
+        Once it is done, this says so."""
         ...
 
     def key(self, check: Any) -> Sequence[Any]:
@@ -114,8 +126,14 @@ class Verifier(Protocol):
 class VerifierBase:
     """What most verifiers have in common."""
 
-    worker: ClassVar[str | None] = None
+    worker: str | None = None
     fields: ClassVar[tuple[str, ...]] = ()
+
+    def variant(self, check: Any) -> str:
+        return ""
+
+    def ask(self, check: Any) -> Once | None:
+        return None
 
     def prepare(self) -> None:
         """Nothing to look at anew."""
@@ -131,6 +149,9 @@ class VerifierBase:
 
 
 def make(kind: str) -> Verifier:
-    """The verifier of that kind. Raises KeyError for a kind that there is not."""
+    """The verifier of that kind: a key of VERIFIERS, or one with a variant behind a colon, as "sql:duckdb". Raises KeyError for a kind that
+    there is not."""
+    kind, _, variant = kind.partition(":")
     module, _, name = VERIFIERS[kind].partition(":")
-    return getattr(importlib.import_module(module), name)()
+    verifier = getattr(importlib.import_module(module), name)
+    return verifier(variant) if variant else verifier()

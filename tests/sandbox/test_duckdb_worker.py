@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
+import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from prefkit.sandbox.duckdb_open import MAX_SIZE, ORDERS
 from prefkit.sandbox.job import Result
-from prefkit.sandbox.launch import ROOT, Launch
+from prefkit.sandbox.launch import command
 from prefkit.sandbox.limits import SqlLimits
 from prefkit.sandbox.pool import WorkerPool
-from prefkit.verify.sql_engines import DuckdbJob
+from prefkit.sandbox.probe import probe_duckdb
+from prefkit.sandbox.tiers import code_tier, probe_code
+from prefkit.verify.sql_jobs import DuckdbJob
 
 duckdb = pytest.importorskip("duckdb", reason="the extra `duckdb` is not installed")
+MAX_SIZE, ORDERS = 16 << 20, ("forward", "reverse", "mixed")
 
 Run = Callable[..., Result]
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT {} FROM r"
@@ -99,24 +102,26 @@ FORBIDDEN = {
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("duck") / "shop.duckdb"
+    path.parent.chmod(0o755)  # the worker may be a user of its own
     connection = duckdb.connect(str(path))
     connection.execute(SHOP)
     connection.close()
     return path
 
 
-def plain(kind: str, _tier: str) -> Launch:
-    """A worker as a plain process."""
-    code = f"import sys; sys.path.append({ROOT!r}); from prefkit.sandbox.{kind}_worker import main; main({os.getpid()}, True)"
-    return Launch([sys.executable, "-I", "-c", code], {})
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder for databases of a test's own."""
+    tmp_path.chmod(0o755)
+    return tmp_path
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("prefkit.sandbox.worker.command", plain)
-        with WorkerPool(1, {"duckdb": "P"}) as pool:
-            yield pool
+    if not probe_code("A").tier and not probe_code("B").tier:
+        pytest.skip(f"no tier A or B here: {probe_code('A').mend}")
+    with WorkerPool(1, {"duckdb": code_tier("B")}) as pool:
+        yield pool
 
 
 @pytest.fixture
@@ -124,7 +129,8 @@ def run(pool: WorkerPool, shop: Path) -> Run:
     """Run one query on the shop, half a second long, and return its result."""
 
     def run(sql: str, timeout_s: float = 0.5, path: Path = shop, order: str = "", **limits: int | bool) -> Result:
-        return pool.run(DuckdbJob(sql, ((str(path), "1"),), SqlLimits(timeout_s, **limits), order)).last  # type: ignore[arg-type]
+        job = DuckdbJob(sql, ((path.name, "1"),), SqlLimits(timeout_s, **limits), order, folder=str(path.parent))  # type: ignore[arg-type]
+        return pool.run(job).last
 
     return run
 
@@ -313,16 +319,16 @@ def test_54_rows_in_another_order(run: Run) -> None:
     assert run("SELECT day FROM today", order="mixed").uses == ("clock",)
 
 
-def test_a_copy_that_lacks_something_is_not_faithful(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "odd.duckdb"
+def test_a_copy_that_lacks_something_is_not_faithful(run: Run, folder: Path) -> None:
+    path = folder / "odd.duckdb"
     connection = duckdb.connect(str(path))
     connection.execute("CREATE TABLE t(x INT); CREATE VIEW v AS SELECT * FROM t; DROP TABLE t")
     connection.close()
     assert run("SELECT 1", path=path, order="forward").faithful is False
 
 
-def test_schema_text_is_a_database_of_its_own(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "made.sql"
+def test_schema_text_is_a_database_of_its_own(run: Run, folder: Path) -> None:
+    path = folder / "made.sql"
     path.write_text("CREATE TABLE t(x INT, made TIMESTAMP DEFAULT now()); INSERT INTO t VALUES (1, NULL), (2, NULL);")
     assert run("SELECT x FROM t", path=path).rows == [(1,), (2,)]
     assert run("SELECT string_agg(x, '') FROM t", path=path, order="reverse").rows == [("21",)]
@@ -344,61 +350,101 @@ def test_schema_text_is_a_database_of_its_own(run: Run, tmp_path: Path) -> None:
         ("CREATE TABLE t(x INT, y TIMESTAMP DEFAULT now()); INSERT INTO t(x) VALUES (1)", "schema fails: its rows depend on the clock"),
     ],
 )
-def test_schema_text_that_cannot_be_used(pool: WorkerPool, script: str, reason: str) -> None:
-    result = pool.run(DuckdbJob("", (), SqlLimits(5.0), script=script)).last
-    assert result.status == "error"
-    assert result.reason.startswith(reason)
-    assert pool.run(DuckdbJob("", (), SqlLimits(5.0), script="CREATE TABLE t(x INT)")).last.status == "ok"
+def test_schema_text_that_cannot_be_used(pool: WorkerPool, shop: Path, script: str, reason: str) -> None:
+    def build(script: str) -> Result:
+        return pool.run(DuckdbJob("", (), SqlLimits(5.0), script=script, folder=str(shop.parent))).last
+
+    assert build(script).status == "error"
+    assert build(script).reason.startswith(reason)
+    assert build("CREATE TABLE t(x INT)").status == "ok"
     assert not list(Path("/tmp").glob("prefkit-x*"))
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no database at all" * 100, b"\0" * 8 + b"DUCK" + b"\xff" * 8192])
-def test_files_that_are_no_database(run: Run, tmp_path: Path, content: bytes | None) -> None:
-    path = tmp_path / "x.duckdb"
+def test_files_that_are_no_database(run: Run, folder: Path, content: bytes | None) -> None:
+    path = folder / "x.duckdb"
     if content is not None:
         path.write_bytes(content)
     assert run("SELECT 1", path=path).status == "database"
     assert path.exists() == (content is not None)
 
 
-def test_a_changed_file_is_read_anew(pool: WorkerPool, tmp_path: Path) -> None:
-    path = tmp_path / "x.duckdb"
+def test_a_changed_file_is_read_anew(pool: WorkerPool, folder: Path) -> None:
+    path = folder / "x.duckdb"
     for stamp in ("1", "2"):
         path.unlink(missing_ok=True)
         connection = duckdb.connect(str(path))
         connection.execute(f"CREATE TABLE t AS SELECT {stamp} AS x")
         connection.close()
-        assert pool.run(DuckdbJob("SELECT x FROM t", ((str(path), stamp),), SqlLimits())).last.rows == [(int(stamp),)]
+        job = DuckdbJob("SELECT x FROM t", ((path.name, stamp),), SqlLimits(), folder=str(folder))
+        assert pool.run(job).last.rows == [(int(stamp),)]
 
 
-def test_unfinished_writes_are_refused(run: Run, shop: Path, tmp_path: Path) -> None:
-    path = tmp_path / "x.duckdb"
+def test_unfinished_writes_are_refused(run: Run, shop: Path, folder: Path) -> None:
+    path = folder / "x.duckdb"
     shutil.copy(shop, path)
     Path(f"{path}.wal").write_bytes(b"x")
     assert (run("SELECT 1", path=path).status, "unfinished writes" in run("SELECT 1", path=path).reason) == ("database", True)
 
 
-def test_a_large_file_has_no_copy(run: Run, shop: Path, tmp_path: Path) -> None:
-    path = tmp_path / "x.duckdb"
+def test_a_large_file_has_no_copy(run: Run, shop: Path, folder: Path) -> None:
+    path = folder / "x.duckdb"
     shutil.copy(shop, path)
     os.truncate(path, MAX_SIZE + 1)
     assert run("SELECT 1", path=path, order="forward").status == "database"
 
 
-def test_it_runs_under_the_limits_of_an_ordinary_user(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RLIMIT_NPROC of 0 binds all but root: the engine must not need a thread."""
-    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    if os.getuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("needs root and setpriv")
-    if subprocess.run([*drop, sys.executable, "-I", "-c", f"open({ROOT + '/prefkit/errors.py'!r})"], capture_output=True).returncode:
-        pytest.skip("an ordinary user cannot read this installation")
-    monkeypatch.setattr("prefkit.sandbox.worker.command", lambda kind, tier: Launch([*drop, *plain(kind, tier).argv], {}))
-    with WorkerPool(1, {"duckdb": "P"}) as pool:
-        job = DuckdbJob("SELECT count(*) FROM range(100000) a, range(10) b", ((str(shop), "1"),), SqlLimits())
-        path = shop
-        while path != path.parent:  # the folders of tmp_path are root's alone
-            path = path.parent
-            if not path.stat().st_mode & 0o001:
-                job = DuckdbJob("", (), SqlLimits(), script="CREATE TABLE t AS SELECT sum(range) FROM range(1000000)")
-        assert pool.run(job).last.status == "ok"
-        assert pool.replaced == 0
+@pytest.mark.parametrize("tier", ["A", "B"])
+def test_the_canaries_are_held_in_either_tier(tier: str) -> None:
+    """A limit of no process binds all but root, whom a worker never is: the engine must not need a thread."""
+    if not probe_code(tier).tier:
+        pytest.skip(f"no tier {tier} here: {probe_code(tier).mend}")
+    probe = probe_duckdb(tier)
+    assert (probe.tier, probe.mend) == (tier, "")
+    assert len(probe.evidence) >= 11 and all(item.held for item in probe.evidence)
+
+
+OUTSIDE = """
+import json, os, socket, sys
+from prefkit.sandbox.isolated import leave_process_one, lock_in
+plan, folder, (secret, port, parent) = json.loads(sys.argv[1]), sys.argv[2], json.loads(os.environ["TRY"])
+leave_process_one()
+lock_in(plan, folder)
+def tried(what):
+    try:
+        return str(what())
+    except OSError:
+        return "refused"
+print(json.dumps({
+    "the database": tried(lambda: open(folder + "/shop.duckdb", "rb").read()[8:12]),
+    "write beside it": tried(lambda: open(folder + "/new", "w")),
+    "write it": tried(lambda: open(folder + "/shop.duckdb", "r+")),
+    "a file outside": tried(lambda: open(secret).read()),
+    "a file in /tmp": tried(lambda: open("/tmp/x", "w")),
+    "connect": tried(lambda: socket.create_connection(("127.0.0.1", port), 1)),
+    "signal": tried(lambda: os.kill(parent, 0)),
+    "root": os.getuid() == 0,
+}))
+"""
+
+
+@pytest.mark.parametrize("tier", ["A", "B"])
+def test_a_worker_reads_its_folder_and_does_nothing_else(shop: Path, tmp_path: Path, tier: str) -> None:
+    """As if the engine were taken over: what the process itself can do once it is locked in."""
+    if not probe_code(tier).tier:
+        pytest.skip(f"no tier {tier} here: {probe_code(tier).mend}")
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        launch = command("duckdb", tier, str(shop.parent))
+        plan = json.loads(launch.argv[-1])
+        at = plan["program"].index("-c") + 1
+        start = plan["program"][at].partition("; from prefkit")[0]
+        plan["program"][at] = f"{start}\n{OUTSIDE}"
+        plan["env"]["TRY"] = json.dumps([str(secret), listener.getsockname()[1], os.getpid()])
+        argv = [*launch.argv[:-1], json.dumps(plan)]
+        done = subprocess.run(argv, env=launch.env, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    refused = dict.fromkeys(("write beside it", "write it", "a file outside", "a file in /tmp", "connect", "signal"), "refused")
+    assert json.loads(done.stdout) == {"the database": "b'DUCK'", **refused, "root": False}
+    assert os.listdir(shop.parent) == ["shop.duckdb"]

@@ -5,15 +5,7 @@ The server is a throw-away cluster on a socket in a temporary folder; without Po
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import pwd
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,16 +15,13 @@ import pytest
 from prefkit.errors import DatabaseError
 from prefkit.sandbox.dsn import Dsn, from_environment, scrub
 from prefkit.sandbox.job import Result
-from prefkit.sandbox.launch import ROOT, Launch
 from prefkit.sandbox.limits import SqlLimits
 from prefkit.sandbox.pool import WorkerPool
 from prefkit.sandbox.postgres_role import right_role
-from prefkit.verify.sql_engines import PostgresJob, PostgresLook
-
-psycopg = pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
+from prefkit.verify.sql_jobs import PostgresJob, PostgresLook
+from tests.sandbox.postgres_server import PASSWORD, Server, started
 
 Run = Callable[..., Result]
-PASSWORD = "correct-horse"
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT {} FROM r"
 SHOP = """
 CREATE TYPE mood AS ENUM ('sad', 'glad');
@@ -52,91 +41,17 @@ GRANT USAGE ON SEQUENCE number TO PUBLIC;
 """
 
 
-class Server:
-    """A cluster of its own. `admin` runs SQL as superuser; `dsn` is the connection string of a role."""
-
-    def __init__(self, folder: Path, programs: Path) -> None:
-        self.folder = folder
-        self._user = next((name for name in ("postgres", "nobody") if _exists(name)), None) if os.getuid() == 0 else None
-        if self._user is not None:
-            os.chown(folder, pwd.getpwnam(self._user).pw_uid, -1)
-        data = folder / "data"
-        self._run(programs / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync")
-        settings = ("listen_addresses=", "fsync=off", "shared_buffers=16MB", "max_connections=20", "autovacuum=off")
-        options = [part for setting in settings for part in ("-c", setting)]
-        self._log = (folder / "log").open("w")
-        self._process = subprocess.Popen(
-            [programs / "postgres", "-D", data, "-k", folder, *options],
-            user=self._user, extra_groups=[] if self._user else None, cwd=folder,
-            stdout=subprocess.DEVNULL, stderr=self._log,
-        )  # fmt: skip
-        for _ in range(200):
-            with contextlib.suppress(psycopg.OperationalError):
-                self.admin("SELECT 1", database="postgres")
-                return
-            time.sleep(0.05)
-        raise RuntimeError((folder / "log").read_text())
-
-    def _run(self, *command: object) -> None:
-        groups = [] if self._user else None
-        subprocess.run(list(map(str, command)), user=self._user, extra_groups=groups, cwd=self.folder, check=True, capture_output=True)
-
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGINT)
-        self._process.wait(30)
-        self._log.close()
-
-    def admin(self, sql: str, database: str = "shop") -> list[tuple]:
-        with psycopg.connect(self.dsn("postgres", database).whole, autocommit=True) as connection:
-            cursor = connection.execute(sql)
-            return cursor.fetchall() if cursor.description else []
-
-    def dsn(self, role: str = "prefkit_reader", database: str = "shop", password: str = PASSWORD) -> Dsn:
-        return Dsn(f"postgresql://{role}:{password}@/{database}?host={self.folder}")
-
-
-def _exists(name: str) -> bool:
-    with contextlib.suppress(KeyError):
-        return bool(pwd.getpwnam(name))
-    return False
-
-
-def _programs() -> Path | None:
-    found = [Path("/usr/lib/postgresql") / version / "bin" for version in ("18", "17", "16", "15", "14")]
-    known = shutil.which("initdb")
-    return next((path for path in [*([Path(known).resolve().parent] if known else []), *found] if (path / "initdb").exists()), None)
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    programs = _programs()
-    if programs is None:
-        pytest.skip("PostgreSQL's server programs (initdb, postgres) are not installed")
-    with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder:  # a socket's path must be short
-        server = Server(Path(folder), programs)
-        try:
-            server.admin("CREATE DATABASE shop", database="postgres")
-            server.admin(SHOP)
-            for statement in right_role("shop").replace("…", PASSWORD).splitlines():
-                server.admin(statement)
-            server.admin("REVOKE SELECT ON secret FROM prefkit_reader; GRANT EXECUTE ON FUNCTION meddle() TO prefkit_reader")
-            yield server
-        finally:
-            server.stop()
-
-
-def plain(kind: str, _tier: str) -> Launch:
-    """A worker as a plain process."""
-    code = f"import sys; sys.path.append({ROOT!r}); from prefkit.sandbox.{kind}_worker import main; main({os.getpid()}, True)"
-    return Launch([sys.executable, "-I", "-c", code], {})
+    with started(SHOP) as server:
+        server.admin("REVOKE SELECT ON secret FROM prefkit_reader; GRANT EXECUTE ON FUNCTION meddle() TO prefkit_reader")
+        yield server
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("prefkit.sandbox.worker.command", plain)
-        with WorkerPool(1, {"postgres": "P"}) as pool:
-            yield pool
+    with WorkerPool(1, {"postgres": "P"}) as pool:
+        yield pool
 
 
 @pytest.fixture
@@ -474,8 +389,7 @@ def test_a_lost_connection_is_made_anew(run: Run, server: Server) -> None:
     assert run("SELECT 2").rows == [(2,)]
 
 
-def test_no_query_outlives_a_worker_that_is_killed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prefkit.sandbox.worker.command", plain)
+def test_no_query_outlives_a_worker_that_is_killed(server: Server) -> None:
     active = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'prefkit_reader' AND state = 'active'"
     with WorkerPool(1, {"postgres": "P"}) as pool:
         pool.submit(PostgresJob("SELECT count(*) FROM generate_series(1, 1000000000000)", ((server.dsn(), ""),), SqlLimits(60.0)))

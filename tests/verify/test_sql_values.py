@@ -18,7 +18,8 @@ from prefkit.sandbox.sql_wire import MAX_DEPTH, TooDeep, encode, size
 from prefkit.verify.compare import Expected, difference
 from prefkit.verify.gold_text import GoldText
 from prefkit.verify.sql_dialects import ORDERS, key_columns, read_gold, reordered, with_columns
-from prefkit.verify.sql_engines import ENGINES, typed_result
+from prefkit.verify.sql_engines import ENGINES
+from prefkit.verify.sql_jobs import typed_result
 from prefkit.verify.sql_values import align, canonical, canonical_rows, show
 
 

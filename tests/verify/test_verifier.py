@@ -33,7 +33,7 @@ class LengthVerifier(VerifierBase):
     """Measures the answer itself and, once for all, its gold by SQLite. `measured`: the golds that were run."""
 
     kind: ClassVar[str] = "length"
-    worker: ClassVar[str | None] = "sqlite"
+    worker = "sqlite"
     database: str = ""
     versions: dict[str, str] = field(default_factory=lambda: {"judge": "length/1"})
     measured: list[str] = field(default_factory=list)

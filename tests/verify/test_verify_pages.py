@@ -1,7 +1,8 @@
-"""The pages on tool calls, rules, code and the judge: every example in them gives the verdict that stands below it."""
+"""The pages on tool calls, rules, code, SQL and the judge: every example in them gives the verdict that stands below it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import Counter
@@ -13,6 +14,7 @@ import pytest
 from judge_server import Reply, Server, said, user_text
 
 from prefkit.commands.verify import summary
+from prefkit.sandbox.postgres_role import right_role
 from prefkit.sandbox.tiers import probe_code
 from prefkit.verify.judge_endpoint import KEY, MODEL, OFF, URL
 from prefkit.verify.lines import verdicts_for_lines
@@ -20,6 +22,7 @@ from prefkit.verify.rules import RulesVerifier
 from prefkit.verify.tool_calls import ToolCallsVerifier
 from prefkit.verify.verdict import Judgement
 from prefkit.verify.verifier import Source
+from tests.sandbox.postgres_server import started
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 VERIFIERS: dict[str, Any] = {"tool_calls": ToolCallsVerifier, "rules": RulesVerifier}
@@ -120,3 +123,26 @@ def test_every_example_of_the_page_on_the_judge_gives_what_stands_below_it(tmp_p
 def judge_words(verdict: dict[str, Any]) -> str:
     score = "" if verdict["score"] is None else f" {verdict['score']:.2f}"
     return f"{verdict['id']} {verdict['status']}{score} {re.sub(r'^line [0-9]+: ', '', verdict['reason'])}"
+
+
+@pytest.mark.parametrize("section", ["SQLite", "DuckDB", "PostgreSQL"])
+def test_every_example_of_the_page_on_sql_gives_what_stands_below_it(section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each section needs what its engine does."""
+    page = (DOCS / "verify-sql.md").read_text("utf-8")
+    blocks = BLOCK.findall(page.partition(f"\n## {section}\n")[2].partition("\n## ")[0])
+    ((lines, expected),) = ((content, text) for (_, kind, content), (_, _, text) in pairwise(blocks) if kind == "jsonl")
+    (tmp_path / "lines.jsonl").write_text(lines, "utf-8")
+    with contextlib.ExitStack() as stack:
+        if section == "PostgreSQL":
+            server = stack.enter_context(started(next(content for _, kind, content in blocks if kind == "sql")))
+            monkeypatch.setenv("SHOP_DSN", server.dsn().whole)
+        elif section == "DuckDB":
+            pytest.importorskip("duckdb", reason="the extra `duckdb` is not installed")
+            if not probe_code("A").tier:
+                pytest.skip(f"no tier A here: {probe_code('A').mend}")
+        found = [f"{line['id']} {line['status']} {line['reason']}" for line in verdicts_for_lines(tmp_path / "lines.jsonl")]
+    assert found == expected.splitlines()
+
+
+def test_the_page_on_sql_shows_the_role_that_is_asked_for() -> None:
+    assert right_role("shop") in (DOCS / "verify-sql.md").read_text("utf-8")
