@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prefkit import resources
+from prefkit.data import columns
 from prefkit.data.rollouts import Request, Row, Sampling, collect
 from prefkit.progress import Progress
 from prefkit.recipe import Recipe
@@ -62,10 +63,16 @@ class Context:
         rollouts = self.recipe.rollouts
         return Sampling(self.model, adapter, k, temperature, rollouts.max_new_tokens, self.recipe.seed, rollouts.branches, greedy)
 
-    def answer(self, name: str, requests: Sequence[Request], sampling: Sampling, stream: str | None = None) -> tuple[list[Row], list[Row]]:
-        """Rollouts and verdicts of `requests` under the name `name`, shown as they come; continued where an earlier try stopped."""
-        partial = self.run.file(f"rollouts/{name}.partial.jsonl")
-        with self.progress.task(name, len(requests)) as shown:
+    def answer(
+        self, name: str, requests: Sequence[Request], sampling: Sampling, stream: str | None = None, part: str | None = None
+    ) -> tuple[list[Row], list[Row]]:
+        """Rollouts and verdicts of `requests` under the name `name`, shown as they come; continued where an earlier try stopped.
+
+        `part` tells apart what one stage asks at several times. What is kept for another try goes once the stage is done.
+        """
+        place = f"{name}/{part}" if part else name
+        partial = self.run.file(f"rollouts/{place}.partial.jsonl")
+        with self.progress.task(place, len(requests)) as shown:
             return collect(
                 name,
                 requests,
@@ -79,10 +86,9 @@ class Context:
             )
 
     def keep(self, name: str, rows: list[Row], verdicts: list[Row]) -> None:
-        """Write rollouts and verdicts, and drop what was kept for a resumed try."""
-        self.run.write_rows(f"rollouts/{name}.parquet", rows)
-        self.run.write_rows(f"verdicts/{name}.parquet", verdicts)
-        self.run.file(f"rollouts/{name}.partial.jsonl").unlink(missing_ok=True)
+        """Write rollouts and verdicts."""
+        self.run.write_rows(f"rollouts/{name}.parquet", rows, columns.rollouts())
+        self.run.write_rows(f"verdicts/{name}.parquet", verdicts, columns.verdicts())
 
     def kept(self, name: str) -> tuple[list[Row], list[Row]]:
         """Rollouts and verdicts that an earlier stage wrote."""
@@ -91,6 +97,10 @@ class Context:
     def one_kind(self, verdicts: Sequence[Row], where: str) -> None:
         """Raise DataError where `where` would rest on executed verdicts and on a model's opinions, and the recipe does not say so."""
         require_one_kind(trust_counts(verdicts), self.recipe.judge.mix, where)
+
+    def tokenize(self, rows: list[Row]) -> list[Row]:
+        """{"messages", "answers"} -> {"prompt_ids", "answer_ids"}: token ids, each answer with its end token."""
+        return next(iter(self.pool.map("tokenize", [{"model": self.model, "adapter": None, "rows": rows}])))[1]
 
     def train(self, job: str, arguments: Row) -> Row:
         """Run a training job in all processes; its metrics go to metrics.jsonl, the tracker and the live view."""

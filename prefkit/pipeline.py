@@ -12,6 +12,7 @@ from typing import Any
 
 from prefkit import stages
 from prefkit.context import Context, load_task, task_identity
+from prefkit.files import remove
 from prefkit.progress import Progress
 from prefkit.recipe import Recipe
 from prefkit.runfolder import RunFolder, hash_value
@@ -79,7 +80,7 @@ def _round(recipe: Recipe, index: int, base: dict[str, Any]) -> list[Stage]:
         Stage(name, partial(stages.make_rollouts, index=index), before, {**base, "k": turn.k, "sampled": turn.sampled}, _kept(name))
     )
     sources: tuple[str, ...] = (name,)
-    if turn.source == "own":
+    if recipe.corrects(index):
         name = f"corrections-{index}"
         files = (*_kept(name), f"trajectories/round-{index}.parquet", f"pairs/corrections-{index}.parquet")
         result.append(
@@ -87,12 +88,13 @@ def _round(recipe: Recipe, index: int, base: dict[str, Any]) -> list[Stage]:
                 name,
                 partial(stages.make_corrections, index=index),
                 (f"rollouts-{index}", *before),
-                {**base, "corrections": recipe.limits.corrections},
+                {**base, "corrections": recipe.corrections.model_dump(exclude={"train", "references"}), "source": turn.source},
                 files,
             )
         )
         sources = (*sources, name)
-    pairs = {**base, "pairs": recipe.pairs.model_dump(), "source": turn.source}
+    repairs = recipe.corrects(index) and recipe.corrections.train
+    pairs = {**base, "pairs": recipe.pairs.model_dump(), "source": turn.source, "repairs": repairs}
     result.append(Stage(f"pairs-{index}", partial(stages.make_pairs, index=index), sources, pairs, (f"pairs/round-{index}.parquet",)))
     name = f"warm_start-{index}"
     work = partial(stages.train_warm_start, index=index)
@@ -128,6 +130,7 @@ def run(recipe: Recipe, folder: Path, progress: Progress, processes: int | None 
         for number, stage in enumerate(todo, 1):
             inputs = inputs_of(result, stage, identity)
             if result.is_done(stage.name, inputs):
+                _remove_partials(result, stage)  # of a run that was killed just after the stage was done
                 kept.append(stage.name)
                 continue
             if kept:
@@ -160,12 +163,22 @@ def _run_stage(context: Context, stage: Stage, inputs: str) -> None:
         if stage.name == "report":
             context.tracker.page("report", run.file("report.html"))
     run.finish(stage.name, inputs, stage.writes, figures, time.monotonic() - start, seed=recipe.seed)
+    _remove_partials(run, stage)  # last: until the stage is done, a killed one goes on from there
 
 
 def _scratch(stage: Stage) -> list[str]:
     """What an interrupted stage leaves for its next try; removed where the inputs changed, so that nothing of it is continued."""
-    partial = [f"rollouts/{stage.name}", f"rollouts/{stage.name}.partial.jsonl"]
-    return [*stage.writes, *_training_folders(stage), *partial]
+    return [*stage.writes, *_training_folders(stage), *_partials(stage)]
+
+
+def _partials(stage: Stage) -> tuple[str, str]:
+    """Where the batches of a stage that is under way lie."""
+    return f"rollouts/{stage.name}", f"rollouts/{stage.name}.partial.jsonl"
+
+
+def _remove_partials(run: RunFolder, stage: Stage) -> None:
+    for rel in _partials(stage):
+        remove(run.file(rel))
 
 
 def _training_folders(stage: Stage) -> list[str]:

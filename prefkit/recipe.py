@@ -19,6 +19,7 @@ from .names import suggestion
 from .recipe_fields import (
     PROFILES,
     Calibrate,
+    Corrections,
     Evaluate,
     Expected,
     Group,
@@ -50,6 +51,7 @@ class Recipe(Group):
     threads: int | None = Field(default=None, ge=1, le=4096, description="processor threads, or null for all")
     limits: Limits = Limits()
     rollouts: Rollouts = Rollouts()
+    corrections: Corrections = Corrections()
     pairs: Pairs = Pairs()
     warm_start: WarmStart = WarmStart()
     calibrate: Calibrate = Calibrate()
@@ -68,6 +70,11 @@ class Recipe(Group):
     def run_name(self) -> str:
         """The name of the run folder: the recipe's name and the first ten digits of the configuration hash."""
         return f"{self.name}-{self.configuration_hash()[:10]}"
+
+    def corrects(self, index: int) -> bool:
+        """Whether round `index` of the warm start has corrections."""
+        wanted = self.corrections.references or self.warm_start.rounds[index].source == "own"
+        return wanted and self.corrections.turns > 0
 
     def to_yaml(self) -> str:
         """The recipe with every value, as `load` reads it: same values, same hash."""

@@ -66,7 +66,6 @@ class Limits(Group):
     readiness: Questions = 40
     references: Questions = 300
     own: Questions = 300
-    corrections: Questions = 64
     calibrate: Questions = 200
     validation: Questions = 60
     test: Questions = 120
@@ -81,6 +80,18 @@ class Rollouts(Group):
     branches: int = Field(default=256, ge=1, le=65_536, description="answers that one process decodes together, at most")
 
 
+class Corrections(Group):
+    """Further turns: a wrong answer, what the verifier said of it, and the model's next answer."""
+
+    questions: Questions = 64
+    turns: int = Field(default=2, ge=0, le=16, description="turns after a wrong answer, at most; 0 leaves corrections out")
+    tries: int = Field(default=2, ge=1, le=256, description="answers of each turn")
+    train: bool = Field(default=True, description="whether repairs become training rows beside the round's pairs")
+    references: bool = Field(
+        default=False, description="also in rounds on references; there the gold closes what no repair solved, and is a training row"
+    )
+
+
 class Pairs(Group):
     """How right and wrong answers become training pairs."""
 
@@ -88,7 +99,6 @@ class Pairs(Group):
         default="nearest", description="which right answer meets which wrong"
     )
     per_prompt: int = Field(default=2, ge=1, le=256, description="most pairs of one question")
-    corrections: bool = Field(default=True, description="whether one-turn corrections of wrong answers are made as well")
 
 
 class Round(Group):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from functools import partial
 
 from prefkit.context import Context
-from prefkit.data import corrections, pairs, readiness
-from prefkit.data.rollouts import Row, figures, first_turn, grouped
+from prefkit.data import columns, corrections, pairs, readiness, trajectories
+from prefkit.data.rollouts import Request, Row, figures, first_turn, grouped
 from prefkit.errors import DataError
 from prefkit.evaluate import suites
 from prefkit.runfolder import RunFolder
@@ -55,20 +56,32 @@ def make_rollouts(context: Context, index: int) -> Row:
 
 
 def make_corrections(context: Context, index: int) -> Row:
-    """Second turns to wrong answers of round `index`, as trajectories."""
-    first = context.kept(f"rollouts-{index}")
-    examples = context.round_examples(index)
-    tried = context.task.subset(examples, context.recipe.limits.corrections, context.recipe.seed)
-    requests = corrections.correction_requests(context.task, tried, *first)
-    name = context.stage
-    second = context.answer(name, requests, context.sampling(context.warm_adapter(index - 1), 2, context.recipe.rollouts.temperature))
-    context.keep(name, *second)
-    context.one_kind([*first[1], *second[1]], f"the corrections of round {index}")
-    use_references = context.recipe.warm_start.rounds[index].source == "references"
-    rows, repaired, counts = corrections.trajectories(examples, first, second, use_references)
-    context.run.write_rows(f"trajectories/round-{index}.parquet", rows)
-    context.run.write_rows(f"pairs/corrections-{index}.parquet", repaired)
-    return {**counts, "tokens": sum(len(row["completion_ids"]) for row in second[0]), "verifier_calls": len(second[1])}
+    """Further turns to wrong answers of round `index`, and as many fresh answers, as trajectories."""
+    settings, adapter = context.recipe.corrections, context.warm_adapter(index - 1)
+    tried = context.task.subset(context.round_examples(index), settings.questions, context.recipe.seed)
+    found = corrections.failures(tried, *context.kept(f"rollouts-{index}"))
+    rows: list[Row] = []
+    verdicts: list[Row] = []
+
+    def ask(part: str, requests: list[Request], k: int) -> tuple[list[Row], list[Row]]:
+        sampling = context.sampling(adapter, k, context.recipe.rollouts.temperature)
+        answers = context.answer(context.stage, requests, sampling, part=part)
+        rows.extend(answers[0])
+        verdicts.extend(answers[1])
+        return answers
+
+    corrections.correct(context.task, found, settings.turns, partial(ask, k=settings.tries))
+    corrections.draw_fresh(context.task, found, partial(ask, k=settings.tries * settings.turns))
+    if context.recipe.warm_start.rounds[index].source == "references":
+        corrections.close_with_references(found, context.tokenize)
+    context.keep(context.stage, rows, verdicts)
+    context.one_kind([*context.kept(f"rollouts-{index}")[1], *verdicts], f"the corrections of round {index}")
+    context.run.write_rows(f"trajectories/round-{index}.parquet", [one.row() for one in found], columns.trajectories())
+    repairs = [pair for one in found if (pair := one.pair())]
+    context.run.write_rows(f"pairs/corrections-{index}.parquet", repairs, columns.pairs())
+    drawn = figures(rows, verdicts)
+    counted = ("answers", "duplicates", "truncated", "tokens", "verifier_calls", "not_judged")
+    return {**trajectories.figures(found), **{name: drawn[name] for name in counted}}
 
 
 def make_pairs(context: Context, index: int) -> Row:
@@ -77,17 +90,13 @@ def make_pairs(context: Context, index: int) -> Row:
     rollouts, verdicts = context.kept(f"rollouts-{index}")
     context.one_kind(verdicts, f"the pairs of round {index}")
     examples = context.round_examples(index)
-
-    def tokenize(rows: list[Row]) -> list[Row]:
-        return next(iter(context.pool.map("tokenize", [{"model": context.model, "adapter": None, "rows": rows}])))[1]
-
-    end_id = tokenize([{"messages": [{"role": "user", "content": "?"}], "answers": [""]}])[0]["answer_ids"][0][-1]
+    repaired = context.run.read_rows(f"pairs/corrections-{index}.parquet") if recipe.corrects(index) and recipe.corrections.train else []
+    end_id = context.tokenize([{"messages": [{"role": "user", "content": "?"}], "answers": [""]}])[0]["answer_ids"][0][-1]
     settings = pairs.Settings(recipe.pairs.strategy, recipe.pairs.per_prompt, LONGEST_ROW, end_id, recipe.seed)
 
     if turn.source == "references":
-        rows, counts = pairs.reference_pairs(context.task, examples, rollouts, verdicts, settings, tokenize)
+        rows, counts = pairs.reference_pairs(context.task, examples, rollouts, verdicts, settings, context.tokenize, repaired)
     else:
-        repaired = context.run.read_rows(f"pairs/corrections-{index}.parquet") if recipe.pairs.corrections else []
         rows, counts = pairs.own_pairs(examples, rollouts, verdicts, repaired, settings)
     if not rows and index == 0:
         raise DataError(
@@ -131,7 +140,6 @@ def _validate(context: Context, candidates: dict[str, str | None], known: dict[s
             context.stage, number, **{f"validation_{kind}": score[kind] for kind in ("greedy", "samples") if kind in score}
         )
     chosen = max(scores, key=lambda name: scores[name]["value"])
-    shutil.rmtree(context.run.file(f"rollouts/{context.stage}"), ignore_errors=True)
     return chosen, {
         "candidates": {name: score["value"] for name, score in scores.items()},
         "scores": scores,
@@ -306,9 +314,6 @@ def write_evaluation(context: Context, answers: list[Row], totals: dict[str, int
     run.write_rows("evaluation/answers.parquet", answers)
     run.write_json("evaluation.json", evaluation)
     run.write_json("ledger.json", suites.ledger(answers, spent))
-    shutil.rmtree(
-        run.file(f"rollouts/{context.stage}"), ignore_errors=True
-    )  # last: until all is written, a killed evaluation goes on from here
     return {"answers": len(answers), "tokens": sum(row["tokens"] for row in answers), "verifier_calls": len(answers)}
 
 

@@ -61,6 +61,23 @@ def run(smoke: Recipe, asked: list[str], tmp_path_factory: pytest.TempPathFactor
         return pipeline.run(smoke, folder, progress)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "wanted"),
+    [
+        ([], ["corrections-1"]),
+        (["corrections.turns=0"], []),
+        (["corrections.references=true"], ["corrections-0", "corrections-1"]),
+        (["corrections.references=true", "corrections.turns=0"], []),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, list) else "",
+)
+def test_rounds_have_corrections_where_the_recipe_says_so(overrides: list[str], wanted: list[str]) -> None:
+    plan = {stage.name: stage for stage in pipeline.plan(recipe.load("sql-gen", overrides=overrides))}
+    assert [name for name in plan if name.startswith("corrections")] == wanted
+    for index in range(2):
+        assert (f"corrections-{index}" in plan[f"pairs-{index}"].reads) == (f"corrections-{index}" in wanted)
+
+
 def test_every_stage_is_done_once_and_in_order(run: RunFolder, smoke: Recipe) -> None:
     assert [stage.name for stage in pipeline.plan(smoke)] == STAGES
     entries = run.manifest["stages"]
@@ -223,6 +240,8 @@ def test_the_same_command_again_does_nothing(run: RunFolder, smoke: Recipe) -> N
         (["limits.validation=5"], {"select-warm", "select-final"}),
         (["calibrate.steps=3"], {"calibrate"}),
         (["pairs.per_prompt=2"], {"pairs-0", "pairs-1"}),
+        (["corrections.tries=3"], {"corrections-1"}),
+        (["corrections.train=false"], {"pairs-1"}),
         (["seed=18"], set(STAGES) - {"report"}),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, list) else "",

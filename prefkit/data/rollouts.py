@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
+from prefkit.data.partial import Partial
 from prefkit.hashing import hash_value
 from prefkit.tasks.base import Example, Message, Task
 from prefkit.verify.scheduler import Scheduler
@@ -126,9 +127,10 @@ def _batches(requests: Sequence[Request], most: int, processes: int) -> list[lis
 def _answered(
     stream: str, batches: list[list[Request]], sampling: Sampling, pool: Pool, partial: Path, identity: str
 ) -> Iterator[tuple[int, list[Row]]]:
-    done = _read_partial(partial, identity)
-    yield from sorted(done.items())
-    missing = [number for number in range(len(batches)) if number not in done]
+    """(batch number, answers to its prompts): first the batches that are committed, then the others, each committed before it is told."""
+    committed = Partial(partial, identity)
+    yield from sorted(committed.done.items())
+    missing = [number for number in range(len(batches)) if number not in committed.done]
     arguments = [
         {
             "model": sampling.model,
@@ -144,30 +146,11 @@ def _answered(
     ]
     if not missing:
         return
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    with partial.open("a" if done else "w") as file:
-        if not done:
-            file.write(json.dumps({"identity": identity}) + "\n")
+    with committed:
         for index, results in pool.map("answer", arguments):
-            number = missing[index]
             results = [{**result, "name": result["name"].removeprefix(f"{stream}/")} for result in results]
-            file.write(json.dumps({"batch": number, "results": results}) + "\n")
-            file.flush()
-            yield number, results
-
-
-def _read_partial(partial: Path, identity: str) -> dict[int, list[Row]]:
-    """The batches an interrupted try has committed; nothing where they belong to other requests. A torn last line is cut off."""
-    if not partial.is_file():
-        return {}
-    data = partial.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    lines = [json.loads(line) for line in whole.splitlines()]
-    if not lines or lines[0].get("identity") != identity:
-        return {}
-    if len(whole) < len(data):
-        partial.write_bytes(whole)
-    return {line["batch"]: line["results"] for line in lines[1:]}
+            committed.add(missing[index], results)
+            yield missing[index], results
 
 
 def _id(stage: str, request: Request, label: str) -> str:
@@ -187,7 +170,10 @@ def _row(stage: str, request: Request, prompt_ids: list[int], answer: Row, label
         "completion": answer["completion"],
         "completion_ids": answer["ids"],
         "logprobs": answer["logprobs"],
+        "prompt_tokens": len(prompt_ids),
+        "tokens": len(answer["ids"]),
         "ended": answer["ended"],
+        "truncated": not answer["ended"] and len(answer["ids"]) >= sampling.max_new_tokens,
         "k": 0 if greedy else int(label),
         "temperature": 0.0 if greedy else float(sampling.temperature),
         "seed": sampling.seed,
@@ -213,13 +199,14 @@ def grouped(rows: Sequence[Row], verdicts: Sequence[Row]) -> dict[str, list[tupl
 
 
 def figures(rows: Sequence[Row], verdicts: Sequence[Row]) -> dict[str, Any]:
-    """The counts a stage reports of its rollouts."""
+    """The counts a stage reports of its rollouts. `duplicates`: answers that share the verdict of one before; it was executed once."""
     groups = grouped(rows, verdicts)
     rights = [[verdict["score"] == 1 for _, verdict in group] for group in groups.values()]
     return {
         "prompts": len(groups),
         "answers": len(rows),
         "unique": len({(row["example_id"], row["completion"]) for row in rows}),
+        "duplicates": len(verdicts) - len({verdict["key"] for verdict in verdicts}),
         "tokens": sum(len(row["completion_ids"]) for row in rows),
         "truncated": sum(not row["ended"] for row in rows),
         "right": sum(map(sum, rights)),

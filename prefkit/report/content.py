@@ -20,6 +20,7 @@ from prefkit.report.curves import Curve, curves
 from prefkit.report.examples import Example, examples
 from prefkit.report.funnel import Choice, Round, StageCounts, choices, funnel, rounds
 from prefkit.report.notes import FEW, notes
+from prefkit.report.repairs import Repairs, repair_tables
 from prefkit.report.source import Source, stage_words
 from prefkit.report.text import duration, number
 
@@ -145,6 +146,7 @@ class Content:
     rounds: list[Round]
     funnel: list[StageCounts]
     choices: list[Choice]
+    repairs: list[Repairs]
     curves: list[Curve]
     examples: list[Example]
     drawn_from: int
@@ -186,6 +188,7 @@ def content(source: Source) -> Content:
         rounds=rounds(source),
         funnel=funnel(source),
         choices=choices(source),
+        repairs=repair_tables(source),
         curves=curves(source),
         examples=shown,
         drawn_from=drawn_from,

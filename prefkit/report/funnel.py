@@ -19,6 +19,24 @@ KNOWN: dict[str, dict[str, tuple[str, str | None]]] = {
         "answers": ("Answers drawn", None),
         "right": ("right", "answers"),
         "unique": ("different from each other", "answers"),
+        "duplicates": ("with the verdict of an equal one, executed once", "answers"),
+        "truncated": ("cut off at the length limit", "answers"),
+        "tokens": ("Tokens generated", None),
+    },
+    "corrections": {
+        "trajectories": ("Questions with a wrong answer that got another turn", None),
+        "repaired": ("repaired", "trajectories"),
+        "repaired_first_turn": ("in the first turn", "trajectories"),
+        "closed_by_reference": ("closed by the reference", "trajectories"),
+        "open": ("not repaired", "trajectories"),
+        "repaired_share": ("Share repaired", None),
+        "fresh_share": ("Share that as many fresh answers solved", None),
+        "repair_tries": ("Repairs tried", None),
+        "repair_tries_right": ("right", "repair_tries"),
+        "correction_rows": ("Training rows from repairs", None),
+        "correction_pairs": ("with a wrong repair beside the right one", "correction_rows"),
+        "answers": ("Answers drawn, the control's included", None),
+        "duplicates": ("with the verdict of an equal one, executed once", "answers"),
         "truncated": ("cut off at the length limit", "answers"),
         "tokens": ("Tokens generated", None),
     },
@@ -49,7 +67,6 @@ KNOWN: dict[str, dict[str, tuple[str, str | None]]] = {
         "kl_last": ("KL to the start at the last step", None),
     },
 }
-KNOWN["corrections"] = KNOWN["rollouts"]
 
 
 @dataclass(frozen=True, slots=True)

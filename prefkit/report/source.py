@@ -33,6 +33,7 @@ class Source:
     metrics: list[dict[str, Any]]
     manifest: dict[str, Any]
     recipe_text: str
+    trajectories: dict[int, list[dict[str, Any]]]
 
     @property
     def policies(self) -> list[str]:
@@ -89,7 +90,20 @@ def read(run: RunFolder) -> Source:
         metrics=run.read_metrics(),
         manifest=run.manifest,
         recipe_text=recipe.read_text(encoding="utf-8", errors="replace") if recipe.is_file() else "",
+        trajectories=_trajectories(run),
     )
+
+
+def _trajectories(run: RunFolder) -> dict[int, list[dict[str, Any]]]:
+    """The corrections of each round that is done, without their conversations and tokens; those of an older prefkit have no control."""
+    wanted = ("turns", "fresh")
+    found = {}
+    for stage, entry in run.manifest["stages"].items():
+        kind, _, number = stage.rpartition("-")
+        if kind == "corrections" and entry.get("status") == "done" and run.file(f"trajectories/round-{number}.parquet").is_file():
+            rows = run.read_rows(f"trajectories/round-{number}.parquet")
+            found[int(number)] = [{name: row[name] for name in wanted} for row in rows if row.get("fresh") is not None]
+    return dict(sorted(found.items()))
 
 
 def stage_order(stage: str) -> tuple[int, int, int, str]:

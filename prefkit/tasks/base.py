@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,6 +46,10 @@ class Task(Protocol):
 
     def prompt(self, example: Example) -> list[Message]:
         """The messages that a model answers."""
+        ...
+
+    def correction_prompt(self, messages: Sequence[Message], answer: str, feedback: str) -> list[Message]:
+        """The messages that a model answers after `answer` to `messages` was wrong and the verifier said `feedback` of it."""
         ...
 
     def check(self, example: Example, answer: str, id: str | None = None) -> Any:

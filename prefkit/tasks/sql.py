@@ -105,10 +105,10 @@ class SqlTask:
         """The messages for any question over one of the databases."""
         return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": f"{self.schema(database)}\n\n{question}"}]
 
-    def correction_prompt(self, example: Example, answer: str, feedback: str) -> list[Message]:
-        """The prompt, a wrong answer, and what the verifier said of it: the next turn is a corrected query."""
+    def correction_prompt(self, messages: Sequence[Message], answer: str, feedback: str) -> list[Message]:
+        """The conversation so far, a wrong answer, and what the verifier said of it: the next turn is a corrected query."""
         return [
-            *self.prompt(example),
+            *messages,
             {"role": "assistant", "content": answer},
             {"role": "user", "content": f"{feedback}\nAnswer with a corrected query."},
         ]

@@ -72,8 +72,8 @@ def encode(text: str) -> list[int]:
 
 class StandIn:
     """Answers prompts as a pool of model processes does. `answers`: name of a request without its stage -> completions; others get
-    `SELECT k`. A greedy answer is `SELECT 'greedy'`. It stops after `stop` batches as a killed process would. `asked`: the names of the
-    prompts it was given, by batch."""
+    `SELECT k`. What begins with `…` did not end. A greedy answer is `SELECT 'greedy'`. It stops after `stop` batches as a killed process
+    would. `asked`: the names of the prompts it was given, by batch."""
 
     def __init__(self, answers: dict[str, list[str]] | None = None, stop: int | None = None, processes: int = 1) -> None:
         self.answers, self.stop, self.processes = answers or {}, stop, processes
@@ -92,10 +92,11 @@ class StandIn:
 
     def _answer(self, prompt: Row, k: int, greedy: bool) -> Row:
         texts = self.answers.get(prompt["name"].split("/", 1)[1]) or [f"SELECT {number}" for number in range(k)]
-        answers = [
-            {"completion": text, "ids": [*encode(text), END], "logprobs": [-0.5] * (len(text) + 1), "ended": True}
-            for text in ["SELECT 'greedy'"] * greedy + texts[:k]
-        ]
+        answers = []
+        for text in ["SELECT 'greedy'"] * greedy + texts[:k]:
+            ended, text = not text.startswith("…"), text.removeprefix("…")
+            ids = encode(text) + [END] * ended
+            answers.append({"completion": text, "ids": ids, "logprobs": [-0.5] * len(ids), "ended": ended})
         return {"name": prompt["name"], "prompt_ids": encode(prompt["messages"][-1]["content"]), "answers": answers}
 
 

@@ -1,126 +1,253 @@
-"""Corrections: the second turn knows what the verifier said and nothing of the gold; every trajectory says how it ended."""
+"""Corrections: further turns know what the verifier said and nothing of the gold; only wrong answers get them; every trajectory says how it
+ended, and a control of fresh answers stands beside it."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from prefkit.data.corrections import correction_requests, trajectories
+from prefkit.data import corrections
+from prefkit.data.rollouts import Request, Sampling, collect
+from prefkit.data.trajectories import Trajectory, figures
 
 if TYPE_CHECKING:
     from prefkit.tasks.base import Example
     from prefkit.tasks.sql import SqlTask
+    from prefkit.verify.scheduler import Scheduler
 
 Row = dict[str, Any]
 Answered = Callable[..., tuple[list[Row], list[Row]]]
-RIGHT = "SELECT COUNT(*) FROM item"
+Run = Callable[..., tuple[list[Trajectory], list[Request]]]
+COUNT, FRUIT = "SELECT COUNT(*) FROM item", "SELECT name FROM item WHERE kind = 'fruit'"
 FIRST = {
-    "shop/count": ["SELECT id FROM item", RIGHT, "SELECT id FROM item", "SELECT 1"],
-    "farm/count": [RIGHT, RIGHT, RIGHT, RIGHT],
+    "shop/count": ["SELECT id FROM item", COUNT, "SELECT id FROM item", "SELECT 1"],
+    "farm/count": [COUNT, COUNT, COUNT, COUNT],
     "shop/fruit": ["SELECT nothing FROM item", "SELECT 1", "SELECT 2", "…SELECT name"],
+    "farm/fruit": ["SELECT 1"] * 4,
     "farm/names": ["…SELECT name", "…SELECT", "…", "…"],
 }
-SECOND = {"shop/count": [RIGHT, "SELECT 2"], "shop/fruit": ["SELECT name FROM item", "SELECT 3"]}
+LATER = {
+    "shop/count/turn-1": [COUNT, "SELECT 2"],
+    "shop/fruit/turn-1": ["SELECT name FROM item", "SELECT 3"],
+    "shop/fruit/turn-2": ["SELECT 4", FRUIT],
+    "farm/fruit/turn-1": ["SELECT 3", "SELECT 3"],
+    "farm/fruit/turn-2": ["SELECT 4", "SELECT 5"],
+    "shop/count/fresh": ["SELECT 6", COUNT, COUNT, "SELECT 7"],
+}
+SAMPLING = Sampling({"name": "stand-in"}, None, k=2, temperature=1.0, max_new_tokens=99, seed=5)
 
 
 @pytest.fixture
-def turns(answered: Answered, task: SqlTask, examples: list[Example]) -> tuple[tuple[list[Row], list[Row]], tuple[list[Row], list[Row]]]:
-    """Rollouts and verdicts of the first turns, and of the second turns to them."""
-    first = answered(FIRST)
-    requests = {request.example.id: request for request in correction_requests(task, examples, *first)}
-    rows, verdicts = answered({name: SECOND[name] for name in requests}, turn=1)
-    for row, verdict in zip(rows, verdicts, strict=True):
-        request = requests[row["example_id"]]
-        row.update(id=f"second/{row['id']}", parent=request.parent, messages=request.messages)
-        verdict.update(id=row["id"])
-    return first, (rows, verdicts)
+def corrected(answered: Answered, task: SqlTask, examples: list[Example], pool: Any, scheduler: Scheduler, tmp_path: Path) -> Run:
+    """Trajectories of FIRST with the further answers `later`, and everything that was asked for them."""
+
+    def run(later: dict[str, list[str]] = LATER, turns: int = 2, first: dict[str, list[str]] = FIRST) -> tuple[list[Trajectory], list]:
+        asked: list[Request] = []
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+
+        def ask(part: str, requests: list[Request], k: int) -> tuple[list[Row], list[Row]]:
+            asked.extend(requests)
+            sampling = Sampling(SAMPLING.model, None, k, 1.0, 99, 5)
+            file = folder / f"{part}.partial.jsonl"
+            return collect("corrections-1", requests, sampling, task, pool(later), scheduler, file, lambda *_: None)
+
+        found = corrections.failures(examples, *answered(first))
+        corrections.correct(task, found, turns, partial(ask, k=2))
+        corrections.draw_fresh(task, found, partial(ask, k=2 * turns))
+        return found, asked
+
+    return run
 
 
-def test_one_second_turn_for_each_question_with_a_wrong_answer_that_ended(
-    answered: Answered, task: SqlTask, examples: list[Example]
-) -> None:
-    requests = correction_requests(task, examples, *answered(FIRST))
-    assert [(request.name, request.turn, request.parent) for request in requests] == [
-        ("shop/count/turn-1", 1, "rollouts-1/shop/count/0"),  # given twice
-        ("shop/fruit/turn-1", 1, "rollouts-1/shop/fruit/0"),  # the first of those given once
+def by_question(found: list[Trajectory]) -> dict[str, Trajectory]:
+    return {one.example.id: one for one in found}
+
+
+# What is asked
+
+
+def test_a_trajectory_begins_with_the_wrong_answer_that_was_given_most_often(answered: Answered, examples: list[Example]) -> None:
+    found = corrections.failures(examples, *answered(FIRST))
+    assert [(one.example.id, one.last.answer[0]["id"]) for one in found] == [
+        ("shop/count", "rollouts-1/shop/count/0"),  # given twice
+        ("shop/fruit", "rollouts-1/shop/fruit/0"),  # the first of those given once
+        ("farm/fruit", "rollouts-1/farm/fruit/0"),
     ]
 
 
-def test_a_wrong_answer_without_feedback_asks_for_nothing(answered: Answered, task: SqlTask, examples: list[Example]) -> None:
+def test_a_wrong_answer_without_feedback_or_score_begins_nothing(answered: Answered, examples: list[Example]) -> None:
     rows, verdicts = answered({"shop/count": ["SELECT 1"]})
-    assert correction_requests(task, examples, rows, verdicts)
-    assert correction_requests(task, examples, rows, [{**verdicts[0], "feedback": None}]) == []
-    assert correction_requests(task, examples, rows, [{**verdicts[0], "score": None, "status": "INFRA"}]) == []
+    assert corrections.failures(examples, rows, verdicts)
+    assert corrections.failures(examples, rows, [{**verdicts[0], "feedback": None}]) == []
+    assert corrections.failures(examples, rows, [{**verdicts[0], "score": None, "status": "INFRA"}]) == []
 
 
-def test_the_second_turn_holds_nothing_of_the_gold(answered: Answered, task: SqlTask, examples: list[Example]) -> None:
-    """Neither its text nor the rows it returns nor their number: only what the wrong answer itself brought up."""
-    answers = {
+def test_only_what_failed_gets_a_further_turn_and_each_follows_on_the_last(corrected: Run, task: SqlTask) -> None:
+    found, asked = corrected()
+    assert [(request.name, request.turn, request.parent) for request in asked] == [
+        ("shop/count/turn-1", 1, "rollouts-1/shop/count/0"),
+        ("shop/fruit/turn-1", 1, "rollouts-1/shop/fruit/0"),
+        ("farm/fruit/turn-1", 1, "rollouts-1/farm/fruit/0"),
+        ("shop/fruit/turn-2", 2, "corrections-1/shop/fruit/turn-1/0"),
+        ("farm/fruit/turn-2", 2, "corrections-1/farm/fruit/turn-1/0"),
+        *((f"{name}/fresh", 0, None) for name in ("shop/count", "shop/fruit", "farm/fruit")),
+    ]
+    second = next(request for request in asked if request.name == "shop/fruit/turn-2")
+    fruit = by_question(found)["shop/fruit"]
+    said = [turn.answer[1]["feedback"] for turn in fruit.turns[:2]]
+    assert second.messages == [
+        *task.prompt(fruit.example),
+        {"role": "assistant", "content": "SELECT nothing FROM item"},
+        {"role": "user", "content": f"{said[0]}\nAnswer with a corrected query."},
+        {"role": "assistant", "content": "SELECT name FROM item"},
+        {"role": "user", "content": f"{said[1]}\nAnswer with a corrected query."},
+    ]
+    assert all(request.messages == task.prompt(request.example) for request in asked if request.name.endswith("/fresh"))
+
+
+@pytest.mark.parametrize("turns", [1, 2, 5])
+def test_there_are_at_most_so_many_turns_and_as_many_fresh_answers(turns: int, corrected: Run) -> None:
+    found, asked = corrected({}, turns=turns)
+    assert {len(one.turns) - 1 for one in found} == {turns}
+    assert {len(one.fresh) for one in found} == {2 * turns}
+    assert max(request.turn for request in asked) == turns
+
+
+def test_an_answer_that_cannot_be_spoken_of_ends_a_trajectory(corrected: Run) -> None:
+    """A repair that did not end, with nothing to put feedback after."""
+    found, asked = corrected({"shop/fruit/turn-1": ["…SELECT", "…SELECT na"]})
+    assert by_question(found)["shop/fruit"].end == "open"
+    assert "shop/fruit/turn-2" not in [request.name for request in asked]
+    assert "farm/fruit/turn-2" in [request.name for request in asked]
+
+
+def test_no_turn_holds_anything_of_the_gold(corrected: Run, task: SqlTask, examples: list[Example]) -> None:
+    """Neither its text nor the rows it returns nor their number: only what the wrong answers themselves brought up."""
+    first = {
         "shop/fruit": ["SELECT price FROM item WHERE id = 3"], "farm/dearest": ["SELECT nothing FROM item"], "shop/names": ["no query"],
         "farm/count": ["SELECT kind FROM item WHERE 0"], "shop/dearest": ["DELETE FROM item"], "farm/fruit": ["SELECT id, id FROM item"],
     }  # fmt: skip
-    rows, verdicts = answered(answers)
-    requests = correction_requests(task, examples, rows, verdicts)
-    assert len(requests) == len(answers)
     hidden = {
         "fruit": ("pear", "fig", "plum", "kind ="),
         "dearest": ("kale", "plum", "ORDER BY"),
         "names": ("pear", "plum"),
         "count": ("COUNT", " 4", " 3"),
     }
+    later = {f"{name}/turn-1": ["SELECT 9 AS nine", "SELECT 8 AS eight"] for name in first}
+    _, asked = corrected(later, first=first)
+    requests = [request for request in asked if request.turn]
+    assert [request.turn for request in requests] == [1] * 6 + [2] * 6
     for request in requests:
-        *prompt, said, feedback = request.messages
-        assert prompt == task.prompt(request.example)
-        assert said == {"role": "assistant", "content": answers[request.example.id][0]}
-        assert feedback["role"] == "user" and feedback["content"].endswith("Answer with a corrected query.")
-        for gold in request.example.golds:
-            assert gold not in feedback["content"]
-        for word in hidden[request.example.id.split("/")[1]]:
-            assert word not in feedback["content"], feedback["content"]
-        assert "expected" not in feedback["content"].lower()
+        prompt = task.prompt(request.example)
+        assert request.messages[: len(prompt)] == prompt
+        said = [message["content"] for message in request.messages[len(prompt) :] if message["role"] == "user"]
+        assert len(said) == request.turn and all(text.endswith("Answer with a corrected query.") for text in said)
+        for word in (*request.example.golds, *hidden[request.example.id.split("/")[1]], "expected"):
+            assert not [text for text in said if word.lower() in text.lower()], word
 
 
-def test_trajectories_end_as_they_ended(turns: tuple, examples: list[Example]) -> None:
-    rows, _, _ = trajectories(examples, *turns, use_references=False)
-    ends = {row["example_id"]: row for row in rows}
-    assert {name: row["end"] for name, row in ends.items()} == {"shop/count": "repaired", "shop/fruit": "open"}
-    repaired, still_wrong = ends["shop/count"], ends["shop/fruit"]
-    assert [turn["content"] for turn in repaired["turns"]] == ["SELECT id FROM item", RIGHT]
-    assert [turn["status"] for turn in repaired["turns"]] == ["WRONG", "PASS"]
-    assert [turn["train"] for turn in repaired["turns"]] == [False, True], "a wrong turn is context, never a target"
-    assert [turn["train"] for turn in still_wrong["turns"]] == [False, False]
-    assert all(turn["rollout"] and turn["verdict"] for row in rows for turn in row["turns"])
-    assert repaired["completion"] == [{"role": "assistant", "content": RIGHT}]
-    assert repaired["prompt"][-2]["content"] == "SELECT id FROM item"
-    assert repaired["turns"][0]["feedback"] in repaired["prompt"][-1]["content"]
+# What comes of it
 
 
-def test_the_gold_closes_a_trajectory_only_where_references_may_be_used(turns: tuple, examples: list[Example]) -> None:
-    rows, _, _ = trajectories(examples, *turns, use_references=True)
-    ends = {row["example_id"]: row for row in rows}
-    assert {name: row["end"] for name, row in ends.items()} == {"shop/count": "repaired", "shop/fruit": "reference"}
-    last = ends["shop/fruit"]["turns"][1]
-    gold = "SELECT name FROM item WHERE kind = 'fruit'"
-    assert (last["content"], last["train"], last["rollout"], last["verdict"]) == (gold, True, None, None)
-    without, _, _ = trajectories(examples, *turns, use_references=False)
-    assert gold not in str(without)
+def test_trajectories_end_as_they_ended(corrected: Run) -> None:
+    rows = {row["example_id"]: row for row in (one.row() for one in corrected()[0])}
+    assert {name: row["end"] for name, row in rows.items()} == {"shop/count": "repaired", "shop/fruit": "repaired", "farm/fruit": "open"}
+    fruit, still_wrong = rows["shop/fruit"], rows["farm/fruit"]
+    assert [turn["content"] for turn in fruit["turns"]] == ["SELECT nothing FROM item", "SELECT name FROM item", FRUIT]
+    assert [turn["status"] for turn in fruit["turns"]] == ["CRASH", "WRONG", "PASS"]
+    assert fruit["turns"][0]["reason"] == 'syntax error near "nothing"'
+    assert [turn["train"] for turn in fruit["turns"]] == [False, False, True], "a wrong turn is context, never a target"
+    assert [[one["score"] for one in turn["tries"]] for turn in fruit["turns"]] == [[], [0, 0], [0, 1]]
+    assert fruit["turns"][2]["rollout"] == fruit["turns"][2]["tries"][1]["rollout"] == "corrections-1/shop/fruit/turn-2/1"
+    assert all(turn["rollout"] and turn["verdict"] for row in rows.values() for turn in row["turns"])
+    assert fruit["prompt"][-1]["content"].startswith(fruit["turns"][1]["feedback"])
+    assert fruit["completion"] == [{"role": "assistant", "content": FRUIT}]
+    assert still_wrong["completion"] is None, "nothing wrong stands where a trainer looks for what to learn"
+    assert [one["score"] for one in rows["shop/count"]["fresh"]] == [0, 1, 1, 0]
 
 
-def test_repairs_become_pairs_and_are_counted_against_fresh_tries(turns: tuple, examples: list[Example]) -> None:
-    _, pairs, counts = trajectories(examples, *turns, use_references=False)
-    (pair,) = pairs
-    assert (pair["source"], pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("correction", RIGHT, "SELECT 2")
-    assert pair["prompt"][-2]["content"] == "SELECT id FROM item", "the prompt is the failed turn with its feedback"
-    assert pair["chosen_rollout"] == "second/rollouts-1/shop/count/0"
-    # Of the other first answers to the two questions (3 and 3) one was right.
-    assert counts == {
-        "trajectories": 2, "repair_tries": 4, "repaired": 1, "repair_rate": 0.25, "fresh_rate": round(1 / 6, 4), "correction_pairs": 1,
+def test_labels_stand_on_the_repaired_turn_alone(corrected: Run) -> None:
+    for one in corrected()[0]:
+        row, (rollout, _) = one.row(), one.last.answer
+        prompt = len(rollout["prompt_ids"])
+        assert row["input_ids"] == rollout["prompt_ids"] + rollout["completion_ids"]
+        assert len(row["labels"]) == len(row["input_ids"])
+        assert row["labels"][:prompt] == [-100] * prompt
+        taught = rollout["completion_ids"] if one.repaired else [-100] * len(rollout["completion_ids"])
+        assert row["labels"][prompt:] == taught
+
+
+def test_the_gold_closes_what_was_not_repaired_and_is_marked(corrected: Run, tokenize: Callable) -> None:
+    found, _ = corrected()
+    without = str([one.row() for one in found if one.example.id == "farm/fruit"])
+    assert FRUIT not in without, "no gold where nobody put one"
+    corrections.close_with_references(found, tokenize)
+    rows = {one.example.id: one.row() for one in found}
+    assert {name: row["end"] for name, row in rows.items()} == {
+        "shop/count": "repaired",
+        "shop/fruit": "repaired",
+        "farm/fruit": "reference",
+    }
+    row, last = rows["farm/fruit"], rows["farm/fruit"]["turns"][-1]
+    assert (last["content"], last["train"], last["rollout"], last["verdict"]) == (FRUIT, True, None, None)
+    assert [one["score"] for one in last["tries"]] == [0, 0], "the answers in whose place it stands are still named"
+    assert row["completion"] == [{"role": "assistant", "content": FRUIT}] and row["id"].endswith("~reference")
+    taught = tokenize([{"messages": row["prompt"], "answers": [FRUIT]}])[0]["answer_ids"][0]
+    assert [label for label in row["labels"] if label != -100] == taught == row["input_ids"][-len(taught) :]
+    pair = next(one for one in found if one.example.id == "farm/fruit").pair()
+    assert pair is not None
+    assert (pair["source"], pair["chosen_rollout"], pair["chosen_verdict"], pair["chosen_ids"]) == ("reference", None, None, taught)
+    assert (pair["rejected"][0]["content"], pair["rejected_rollout"]) == ("SELECT 4", "corrections-1/farm/fruit/turn-2/0")
+
+
+def test_repairs_become_pairs_over_wrong_repairs_of_the_same_feedback(corrected: Run) -> None:
+    pairs = {one.example.id: one.pair() for one in corrected()[0]}
+    assert pairs["farm/fruit"] is None
+    count, fruit = pairs["shop/count"], pairs["shop/fruit"]
+    assert count is not None and fruit is not None
+    assert (count["source"], count["chosen"][0]["content"], count["rejected"][0]["content"]) == ("correction", COUNT, "SELECT 2")
+    assert count["prompt"][-2]["content"] == "SELECT id FROM item", "the prompt is the failed turn with its feedback"
+    assert (fruit["chosen"][0]["content"], fruit["rejected"][0]["content"]) == (FRUIT, "SELECT 4")
+    assert [message["content"] for message in fruit["prompt"] if message["role"] == "assistant"] == [
+        "SELECT nothing FROM item", "SELECT name FROM item",
+    ]  # fmt: skip
+    assert fruit["chosen_rollout"] == "corrections-1/shop/fruit/turn-2/1"
+
+
+def test_a_repair_without_a_wrong_one_beside_it_teaches_by_likelihood_alone(corrected: Run) -> None:
+    found, _ = corrected({"shop/count/turn-1": [COUNT, COUNT]}, turns=1)
+    pair = by_question(found)["shop/count"].pair()
+    assert pair is not None and pair["chosen"][0]["content"] == COUNT and pair["rejected"] is None and pair["id"].endswith(">none")
+
+
+def test_a_right_answer_that_did_not_end_solves_the_question_and_teaches_nothing(corrected: Run) -> None:
+    found, asked = corrected({"shop/count/turn-1": ["SELECT 2", f"…{COUNT}"]})
+    count = by_question(found)["shop/count"]
+    assert count.end == "repaired" and count.pair() is None and count.row()["completion"] is None
+    assert set(count.row()["labels"]) == {-100}
+    assert "shop/count/turn-2" not in [request.name for request in asked]
+    both, _ = corrected({"shop/count/turn-1": [f"…{COUNT}", COUNT]}, turns=1)
+    assert by_question(both)["shop/count"].pair() is not None, "of two right ones, the one that ended"
+
+
+def test_repairs_are_counted_beside_fresh_answers(corrected: Run, tokenize: Callable) -> None:
+    found, _ = corrected()
+    assert figures(found) == {
+        "trajectories": 3, "repaired": 2, "repaired_first_turn": 1, "closed_by_reference": 0, "open": 1, "repair_tries": 10,
+        "repair_tries_right": 2, "repaired_share": 0.6667, "fresh_share": 0.3333, "correction_rows": 2, "correction_pairs": 2,
     }  # fmt: skip
+    corrections.close_with_references(found, tokenize)
+    counted = figures(found)
+    assert (counted["closed_by_reference"], counted["open"], counted["correction_rows"]) == (1, 0, 3)
+    assert counted["repaired_share"] == 0.6667, "a gold is no repair"
 
 
-def test_without_second_turns_there_is_nothing_to_count(answered: Answered, examples: list[Example]) -> None:
-    rows, pairs, counts = trajectories(examples, answered(FIRST), ([], []), use_references=True)
-    assert (rows, pairs) == ([], [])
-    assert counts["repair_rate"] is None and counts["fresh_rate"] is None
+def test_without_wrong_answers_there_is_nothing_to_ask_or_to_count(corrected: Run) -> None:
+    found, asked = corrected(first={"shop/count": [COUNT]})
+    assert (found, asked) == ([], [])
+    assert figures(found)["repaired_share"] is None and figures(found)["fresh_share"] is None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prefkit.data.rollouts import Request, Sampling, collect, figures, first_turn, grouped
+from prefkit.errors import RunError
 
 if TYPE_CHECKING:
     from prefkit.tasks.base import Example
@@ -156,6 +157,57 @@ def test_a_file_torn_in_its_first_line_counts_for_nothing(asked: Collect, pool: 
     assert len(second.asked) == 4
 
 
+@pytest.mark.parametrize("broken", [b"\0" * 40, b'{"batch": 1', b"[1, 2]", b'{"results": []}', b"\xff\xfe"])
+def test_a_broken_line_is_cut_off_with_what_follows(broken: bytes, asked: Collect, pool: Pool, tmp_path: Path) -> None:
+    """As a power cut leaves it: blocks that never reached the disk."""
+    whole = asked(pool(ANSWERS))
+    partial = tmp_path / "rollouts/partial.jsonl"
+    header, first, second, *_ = partial.read_bytes().splitlines(keepends=True)
+    partial.write_bytes(header + first + broken + b"\n" + second)
+    resumed = pool(ANSWERS)
+    assert without_timings(asked(resumed)) == without_timings(whole)
+    assert len(resumed.asked) == 3
+    assert partial.read_bytes().startswith(header + first)
+    assert [json.loads(line)["batch"] for line in partial.read_bytes().splitlines()[2:]] != []
+
+
+def test_a_full_disk_is_a_message_and_keeps_what_was_committed(
+    asked: Collect, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import errno
+    import os
+
+    room = [3000]
+
+    def pwrite(file: int, data: bytes, place: int) -> int:
+        if room[0] == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        part = data[: room[0]]
+        room[0] -= len(part)
+        return write(file, part, place)
+
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    first = pool(ANSWERS)
+    with pytest.raises(RunError, match=r"No space left on device\. \d batches are kept in it\. Make room .* --resume"):
+        asked(first)
+    partial = tmp_path / "rollouts/partial.jsonl"
+    kept = len(partial.read_bytes().splitlines()) - 1
+    assert partial.read_bytes().endswith(b"\n") and 1 <= kept < 4
+    room[0] = 1 << 30
+    second = pool(ANSWERS)
+    asked(second)
+    assert len(second.asked) == 4 - kept
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
+def test_a_disk_that_is_full_from_the_start_is_a_message_as_well(asked: Collect, pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "rollouts").mkdir()
+    (tmp_path / "rollouts/partial.jsonl").symlink_to("/dev/full")
+    with pytest.raises(RunError, match=r"No space left on device\. 0 batches are kept"):
+        asked(pool(ANSWERS))
+
+
 @pytest.mark.parametrize("change", ["seed", "adapter", "temperature", "question"])
 def test_what_belongs_to_other_requests_is_ignored(
     change: str, asked: Collect, pool: Pool, task: SqlTask, examples: list[Example], killed: type[BaseException]
@@ -177,7 +229,7 @@ def test_what_belongs_to_other_requests_is_ignored(
 
 
 def test_second_turns_know_their_parents(asked: Collect, pool: Pool, task: SqlTask, examples: list[Example]) -> None:
-    messages = task.correction_prompt(examples[0], "SELECT 1", "wrong")
+    messages = task.correction_prompt(task.prompt(examples[0]), "SELECT 1", "wrong")
     request = Request(f"{examples[0].id}/turn-1", examples[0], messages, turn=1, parent="rollouts-0/shop/names/1")
     rows, verdicts = asked(pool({request.name: ["SELECT name FROM item", "SELECT 2"]}), requests=[request])
     assert [row["id"] for row in rows] == ["rollouts-0/shop/names/turn-1/0", "rollouts-0/shop/names/turn-1/1"]
@@ -220,6 +272,59 @@ def test_figures_count_what_there_is(answered: Callable[..., tuple[list[Row], li
     assert {name: counted[name] for name in expected} == expected
     assert counted["tokens"] == sum(len(row["completion_ids"]) for row in rows)
     assert [len(group) for group in grouped(rows, verdicts).values()] == [3, 3, 3]
+
+
+def test_a_stage_whose_verification_was_cut_asks_nothing_twice(
+    asked: Collect, pool: Pool, killed: type[BaseException], scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A batch is committed before it is verified: what was answered is kept, and verified again."""
+    whole = asked(pool(ANSWERS))
+    (tmp_path / "rollouts/partial.jsonl").unlink()
+    verify, verified = scheduler.verify, []
+
+    def cut(checks: Any) -> Any:
+        for verdict in verify(checks):
+            if len(verified) == 6:
+                raise killed
+            verified.append(verdict.id)
+            yield verdict
+
+    first = pool(ANSWERS)
+    with monkeypatch.context() as patch, pytest.raises(killed):
+        patch.setattr(scheduler, "verify", cut)
+        asked(first)
+    second = pool(ANSWERS)
+    assert without_timings(asked(second)) == without_timings(whole)
+    assert len(first.asked) == 2 and len(second.asked) == 2
+    assert not {name for names in first.asked for name in names} & {name for names in second.asked for name in names}
+
+
+def test_rows_say_how_long_they_are_and_how_they_ended(asked: Collect, pool: Pool) -> None:
+    answers = {"shop/names": ["SELECT name", "…SELECT name FROM item WHERE"], "farm/names": ["…SELECT", "SELECT kind FROM"]}
+    rows, _ = asked(pool(answers))
+    found = {(row["example_id"], row["k"]): (row["tokens"], row["ended"], row["truncated"]) for row in rows}
+    assert found["shop/names", 0] == (12, True, False), "the end token is one of them"
+    assert found["shop/names", 1] == (27, False, True), "as long as it may be, and no end"
+    assert found["farm/names", 0] == (6, False, False), "stopped short without an end token"
+    assert found["farm/names", 1] == (17, True, False), "it ended with the last token that it had"
+    assert all(row["tokens"] == len(row["completion_ids"]) and row["prompt_tokens"] == len(row["prompt_ids"]) for row in rows)
+
+
+def test_equal_answers_are_executed_once_and_counted(asked: Collect, pool: Pool, task: SqlTask, tmp_path: Path) -> None:
+    from prefkit.verify.scheduler import Scheduler
+
+    # Six answers: two texts of one query, the same again, and another.
+    answers = {"shop/names": ["SELECT name FROM item", "```sql\nSELECT name FROM item\n```"] * 2 + ["SELECT id FROM item"] * 2}
+    request = [request for request in first_turn(task, task.load("train")) if request.name == "shop/names"]
+    with Scheduler(workers=1) as fresh:
+        rows, verdicts = collect(
+            "rollouts-0", request, replace(SAMPLING, k=6), task, pool(answers), fresh, tmp_path / "partial.jsonl", lambda *_: None
+        )
+        counts = fresh.counts
+    counted = figures(rows, verdicts)
+    assert (counted["answers"], counted["unique"], counted["duplicates"]) == (6, 3, 4)
+    assert counts["checks"] - counts["cached"] == counted["answers"] - counted["duplicates"] == 2
+    assert [verdict["score"] for verdict in verdicts] == [1, 1, 1, 1, 0, 0]
 
 
 def without_timings(result: tuple[list[Row], list[Row]]) -> tuple[list[Row], list[Row]]:

@@ -51,7 +51,7 @@ def test_prompt_is_the_schema_and_the_question(folder: Path, tmp_path: Path) -> 
 def test_correction_prompt_goes_on_where_the_wrong_answer_ended(folder: Path, tmp_path: Path) -> None:
     task = SqlTask.from_dataset(folder, tmp_path / "cache")
     example = task.load("train")[0]
-    prompt = task.correction_prompt(example, "SELECT nam FROM items", "The query does not run: no such column: nam.")
+    prompt = task.correction_prompt(task.prompt(example), "SELECT nam FROM items", "The query does not run: no such column: nam.")
     assert prompt[:2] == task.prompt(example)
     assert [message["role"] for message in prompt[2:]] == ["assistant", "user"]
     assert prompt[2]["content"] == "SELECT nam FROM items"
