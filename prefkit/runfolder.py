@@ -196,8 +196,11 @@ class RunFolder:
         write_text(self.file(rel), text)
         return self.file(rel)
 
-    def write_rows(self, rel: str, rows: Iterable[Mapping[str, Any]]) -> Path:
+    def write_rows(self, rel: str, rows: Iterable[Mapping[str, Any]], types: Mapping[str, Any] | None = None) -> Path:
         """Write rows as Parquet. The columns are those of all rows together; a row without one has None there.
+
+        `types`: column -> pyarrow type; these columns are there in any case and come first (see data/columns.py). The type of any other is
+        that of its values.
 
         DataError where a column mixes types. A dictionary with free keys becomes a struct with the keys of all rows: give it as JSON text.
         """
@@ -206,12 +209,13 @@ class RunFolder:
 
         rows = list(rows)
         columns: dict[str, Any] = {}
-        for name in dict.fromkeys(key for row in rows for key in row):
+        known = dict(types or {})
+        for name in dict.fromkeys((*known, *(key for row in rows for key in row))):
             values = [row.get(name) for row in rows]
             if all(value is None or value == {} for value in values):
                 values = [None] * len(values)  # Parquet has no struct without fields
             try:
-                columns[name] = pyarrow.array(values)
+                columns[name] = pyarrow.array(values, type=known.get(name))
             except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
                 raise DataError(f"{self.file(rel)}: the column {name} cannot be written: {error}. Give all its values one type.") from error
         with replacing(self.file(rel)) as temporary:
