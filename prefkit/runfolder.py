@@ -218,8 +218,10 @@ class RunFolder:
                 columns[name] = pyarrow.array(values, type=known.get(name))
             except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
                 raise DataError(f"{self.file(rel)}: the column {name} cannot be written: {error}. Give all its values one type.") from error
-        with replacing(self.file(rel)) as temporary:
-            parquet.write_table(pyarrow.table(columns), temporary)
+        table = pyarrow.table(columns)
+        with replacing(self.file(rel)) as temporary, parquet.ParquetWriter(temporary, table.schema) as writer:
+            if rows:  # a group of no rows is more than some readers can take
+                writer.write_table(table)
         return self.file(rel)
 
     def read_rows(self, rel: str) -> list[dict[str, Any]]:

@@ -68,21 +68,26 @@ def mutations(sql: str, columns: Columns, rng: random.Random, dialect: str = "sq
         tree = sqlglot.parse_one(sql, read=dialect)
         spelling = Spelling(sql, tree, dialect)
         found = _places(tree, columns)
-    except _UNPARSEABLE:
+    except _unparseable():
         return
     seen = {spelling.key(sql)}
     for name, index, new in _in_turns(found, rng):
         try:
             text = spelling.respell(_replaced(tree, index, new))
-        except _UNPARSEABLE:
+        except _unparseable():
             continue
         if text is not None and (key := spelling.key(text)) not in seen:
             seen.add(key)
             yield Mutation(name, text)
 
 
-# What a parser of hostile text may raise; sqlglot's own errors are ValueErrors.
-_UNPARSEABLE = (RecursionError, ValueError, IndexError, AttributeError, TypeError, KeyError)
+def _unparseable() -> tuple[type[Exception], ...]:
+    """What a parser may raise of hostile text."""
+    from sqlglot.errors import SqlglotError
+
+    return SqlglotError, RecursionError, ValueError, IndexError, AttributeError, TypeError, KeyError
+
+
 _Place = tuple[str, int, "Expression | None"]
 
 

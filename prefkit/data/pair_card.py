@@ -75,7 +75,9 @@ def _head(task: str, rounds: Sequence[Mapping[str, Any]]) -> str:
     import yaml
 
     count = sum(counts.get("rows") or 0 for counts in rounds)
-    files = [{"split": f"round_{number}", "path": f"round-{number}.parquet"} for number in range(len(rounds))]
+    # A split without rows would keep the others from being opened.
+    there = [number for number, counts in enumerate(rounds) if counts.get("rows")]
+    files = [{"split": f"round_{number}", "path": f"round-{number}.parquet"} for number in there]
     values = {
         "pretty_name": f"Preference pairs: {_plain(task)}",
         "task_categories": ["text-generation"],

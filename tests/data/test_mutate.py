@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prefkit.data import mutate
@@ -161,6 +161,7 @@ def test_what_cannot_be_changed_gives_nothing_and_no_error(sql: str, columns: Co
         assert found.sql != sql
 
 
+@settings(deadline=None)
 @given(sql=st.text("SELECT from'\"`;()*,-/ \n0é%=<>?", max_size=60) | st.binary(max_size=40).map(lambda data: data.decode("latin-1")))
 def test_any_text_is_taken_without_an_error(sql: str, columns: Columns) -> None:
     list(islice(mutations(sql, columns, random.Random(0)), 20))
@@ -180,6 +181,7 @@ queries = st.builds(
 )  # fmt: skip
 
 
+@settings(deadline=None, max_examples=40)
 @given(sql=queries)
 def test_a_changed_query_is_another_query_in_the_same_spelling(sql: str, columns: Columns) -> None:
     import sqlglot

@@ -39,7 +39,7 @@ ROUNDS = [
 
 
 def head(card: str) -> Row:
-    return yaml.safe_load(card.split("---")[1])
+    return yaml.safe_load(card.removeprefix("---\n").partition("\n---\n")[0])
 
 
 def test_the_folder_opens_by_its_card(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_a_logged_answer_stands_in_only_where_it_was_found_right(answered: Answe
 
 def test_the_sides_say_where_they_come_from(own: Callable, references: Callable) -> None:
     rows, _ = own({"shop/count": [RIGHT, "SELECT 1"], "farm/count": [RIGHT]})
-    assert [(row["source"], row["rejected_source"]) for row in rows] == [("model", None), ("model", "model")]
+    assert [(row["source"], row["rejected_source"]) for row in rows] == [("model", "model"), ("model", None)]
     assert [row["rejected_source"] for row in references({"shop/count": ["SELECT 1"]})[0]] == ["model"]
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
@@ -46,6 +46,7 @@ def slow(right: list[Side], wrong: list[Side], strategy: str, most: int) -> list
     return taken
 
 
+@settings(deadline=None)
 @given(right=sides, wrong=sides, strategy=st.sampled_from(STRATEGIES), most=st.integers(1, 9))
 def test_every_strategy_does_what_its_table_says(right: list[Side], wrong: list[Side], strategy: str, most: int) -> None:
     wrong = [side for side in wrong if side.text not in {other.text for other in right}]
