@@ -55,11 +55,13 @@ def main() -> None:
         seconds = statistics.median(one["seconds"] for one in runs)
         figures[name] = {
             "rollouts_per_second": given.rollouts / seconds, "ratio": first / seconds, "seconds": seconds,
+            "cpu_seconds": statistics.median(one["cpu_seconds"] for one in runs),
             "peak_memory_bytes": max(one["peak_memory_bytes"] for one in runs), "pairs": runs[0]["pairs"], "rounds": runs,
         }  # fmt: skip
     finish("pairs", {"rollouts": given.rollouts, "prompt tokens": given.prompt_tokens, "rounds": given.rounds}, figures, given.json)
     for name, values in figures.items():
-        print(f"  {name:44s} {values['seconds']:9.1f} s   {values['peak_memory_bytes'] / 1e9:.2f} GB   {values['pairs']} pairs")
+        took = f"{values['seconds']:9.1f} s ({values['cpu_seconds']:.1f} s of processor time)"
+        print(f"  {name:44s} {took}   {values['peak_memory_bytes'] / 1e9:.2f} GB   {values['pairs']} pairs")
 
 
 def measure(folder: Path, strategy: str) -> dict[str, Any]:
@@ -70,11 +72,11 @@ def measure(folder: Path, strategy: str) -> dict[str, Any]:
     from prefkit.runfolder import RunFolder
     from prefkit.tasks.base import Example
 
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     run, parts = RunFolder(folder), {}
 
     def lap(name: str) -> None:
-        parts[name] = round(time.perf_counter() - start - sum(parts.values()), 2)
+        parts[name] = round(time.process_time() - cpu - sum(parts.values()), 2)
 
     rollouts, verdicts = read_answers(run, "rollouts-1")
     names = list(dict.fromkeys(row["example_id"] for row in rollouts))
@@ -91,8 +93,8 @@ def measure(folder: Path, strategy: str) -> dict[str, Any]:
     hash_file(file), hash_bytes(file)
     lap("hash")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    seconds = time.perf_counter() - start
-    return {"seconds": seconds, "peak_memory_bytes": peak, "pairs": counts["pairs"], "parts": parts}
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
+    return {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_memory_bytes": peak, "pairs": counts["pairs"], "cpu_of_parts": parts}
 
 
 def make_answers(folder: Path, rollouts: int, k: int, prompt_tokens: int) -> None:
