@@ -95,7 +95,12 @@ def _round(recipe: Recipe, index: int, base: dict[str, Any]) -> list[Stage]:
         sources = (*sources, name)
     repairs = recipe.corrects(index) and recipe.corrections.train
     pairs = {**base, "pairs": recipe.pairs.model_dump(), "source": turn.source, "repairs": repairs}
-    result.append(Stage(f"pairs-{index}", partial(stages.make_pairs, index=index), sources, pairs, (f"pairs/round-{index}.parquet",)))
+    name, files = f"pairs-{index}", (f"pairs/round-{index}.parquet",)
+    if recipe.pairs.mutations:
+        files += _kept(name)
+    if index == len(recipe.warm_start.rounds) - 1:
+        files += ("pairs/README.md",)
+    result.append(Stage(name, partial(stages.make_pairs, index=index), sources, pairs, files))
     name = f"warm_start-{index}"
     work = partial(stages.train_warm_start, index=index)
     result.append(

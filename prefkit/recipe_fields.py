@@ -99,6 +99,12 @@ class Pairs(Group):
         default="nearest", description="which right answer meets which wrong"
     )
     per_prompt: int = Field(default=2, ge=1, le=256, description="most pairs of one question")
+    mutations: int = Field(
+        default=0, ge=0, le=64, description="most changed right answers found wrong, where own wrong ones do not fill per_prompt; 0: none"
+    )
+    fallback: list[Literal["reference", "history"]] = Field(
+        default=[], description="rounds on own answers: what is chosen where no own answer is right, in this order; empty: nothing"
+    )
 
 
 class Round(Group):

@@ -59,7 +59,10 @@ def _options(annotation: Any) -> Iterator[str]:
         yield from (f'"{value}"' for value in typing.get_args(annotation))
     elif origin is list:
         item = typing.get_args(annotation)[0]
-        yield f"a list of {'texts' if item is str else 'groups of settings'}"
+        if typing.get_origin(item) is Literal:
+            yield f"a list of {', '.join(map(str, typing.get_args(item)))}"
+        else:
+            yield f"a list of {'texts' if item is str else 'groups of settings'}"
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield f"a group of settings ({', '.join(annotation.model_fields)})"
     else:

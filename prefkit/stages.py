@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from functools import partial
 
 from prefkit.context import Context
-from prefkit.data import columns, corrections, pairs, readiness, trajectories
+from prefkit.data import columns, corrections, pair_card, pair_checks, pairs, readiness, trajectories
+from prefkit.data.answer_rows import read_answers
+from prefkit.data.hard_negatives import HardNegatives
 from prefkit.data.rollouts import Request, Row, figures, first_turn, grouped
 from prefkit.errors import DataError
 from prefkit.evaluate import suites
 from prefkit.runfolder import RunFolder
 from prefkit.tasks.base import Example
+from prefkit.tasks.names import HELD_OUT
 
 POLICIES = ("base", "references", "own_pairs", "calibrated")
 LONGEST_ROW = 1024
@@ -85,26 +88,52 @@ def make_corrections(context: Context, index: int) -> Row:
 
 
 def make_pairs(context: Context, index: int) -> Row:
-    """The training rows of round `index`."""
-    recipe, turn = context.recipe, context.recipe.warm_start.rounds[index]
-    rollouts, verdicts = context.kept(f"rollouts-{index}")
+    """The training rows of round `index`, and after the last round the card of all rounds."""
+    recipe, turn, task, name = context.recipe, context.recipe.warm_start.rounds[index], context.task, f"pairs-{index}"
+    rollouts, verdicts = read_answers(context.run, f"rollouts-{index}")
     context.one_kind(verdicts, f"the pairs of round {index}")
-    examples = context.round_examples(index)
+    examples, tokenize = context.round_examples(index), context.tokenize
     repaired = context.run.read_rows(f"pairs/corrections-{index}.parquet") if recipe.corrects(index) and recipe.corrections.train else []
-    end_id = context.tokenize([{"messages": [{"role": "user", "content": "?"}], "answers": [""]}])[0]["answer_ids"][0][-1]
-    settings = pairs.Settings(recipe.pairs.strategy, recipe.pairs.per_prompt, LONGEST_ROW, end_id, recipe.seed)
+    end_id = tokenize([{"messages": [{"role": "user", "content": "?"}], "answers": [""]}])[0]["answer_ids"][0][-1]
+    wanted = recipe.pairs
+    settings = pairs.Settings(wanted.strategy, wanted.per_prompt, LONGEST_ROW, end_id, recipe.seed, tuple(wanted.fallback))
+    negatives = HardNegatives(name, task, context.scheduler, tokenize, wanted.mutations, recipe.seed) if wanted.mutations else None
 
     if turn.source == "references":
-        rows, counts = pairs.reference_pairs(context.task, examples, rollouts, verdicts, settings, context.tokenize, repaired)
+        rows, counts = pairs.reference_pairs(task, examples, rollouts, verdicts, settings, tokenize, repaired, negatives)
     else:
-        rows, counts = pairs.own_pairs(examples, rollouts, verdicts, repaired, settings)
+        rows, counts = pairs.own_pairs(examples, rollouts, verdicts, repaired, settings, tokenize, _logged(context), negatives)
     if not rows and index == 0:
         raise DataError(
             f"no pair could be made in round 0: {counts}. The model answers nothing right here: begin with a round on references, or "
             "choose a stronger model with --model."
         )
-    context.run.write_rows(f"pairs/round-{index}.parquet", rows)
+    questions = {example.id: example.question for example in examples}
+    held_out = [example for split in HELD_OUT if split in task.splits for example in task.load(split)]
+    counts |= pair_checks.leakage(rows, questions, held_out)
+    counts["warnings"] = pair_checks.warnings(counts)
+    for warning in counts["warnings"]:
+        context.progress.say(f"note: {warning}")
+    context.run.write_rows(f"pairs/round-{index}.parquet", rows, columns.pairs())
+    if negatives:
+        context.keep(name, negatives.rollouts, negatives.verdicts)
+    if index == len(recipe.warm_start.rounds) - 1:
+        _write_pair_card(context, counts)
     return counts
+
+
+def _logged(context: Context) -> tuple[list[Row], list[Row]]:
+    """Rollouts and verdicts of logged answers, where this run has any and may choose them."""
+    there = "history" in context.recipe.pairs.fallback and context.run.file("rollouts/history.parquet").is_file()
+    return context.kept("history") if there else ([], [])
+
+
+def _write_pair_card(context: Context, last: Row) -> None:
+    """pairs/README.md, from what each round counted. `last`: the counts of the last round, whose stage has not ended yet."""
+    entries, rounds = context.run.manifest["stages"], context.recipe.warm_start.rounds
+    counts = [*((entries.get(f"pairs-{index}") or {}).get("figures") or {} for index in range(len(rounds) - 1)), last]
+    settings = {**context.recipe.pairs.model_dump(), "seed": context.recipe.seed, "longest row in tokens": LONGEST_ROW}
+    context.run.write_text("pairs/README.md", pair_card.text(context.task.name, context.recipe.model.name, settings, counts))
 
 
 def train_warm_start(context: Context, index: int) -> Row:

@@ -79,14 +79,13 @@ def pairs() -> Types:
     import pyarrow as pa
 
     text, ids = pa.string(), pa.list_(pa.int64())
+    receipts = ("chosen_rollout", "rejected_rollout", "chosen_verdict", "rejected_verdict", "rejected_status", "rejected_reason", "trust")
     return {
         **dict.fromkeys(("id", "example_id", "database"), text),
         "level": pa.int64(),
         **dict.fromkeys(("prompt", "chosen", "rejected"), _messages()),
         **dict.fromkeys(("prompt_ids", "chosen_ids", "rejected_ids"), ids),
-        **dict.fromkeys(
-            ("source", "chosen_rollout", "rejected_rollout", "chosen_verdict", "rejected_verdict", "rejected_status", "trust"), text
-        ),
+        **dict.fromkeys(("source", "rejected_source", *receipts), text),
     }
 
 

@@ -46,9 +46,30 @@ KNOWN: dict[str, dict[str, tuple[str, str | None]]] = {
         "model": ("right side: the model's own answer", "rows"),
         "reference": ("right side: the reference", "rows"),
         "correction": ("right side: a corrected answer", "rows"),
+        "history": ("right side: a logged answer", "rows"),
+        "rejected_mutation": ("wrong side: a right answer with one part changed", "pairs"),
+        "rejected_history": ("wrong side: a logged answer", "pairs"),
         "dropped_identical": ("Dropped: both sides the same", None),
         "dropped_long": ("Dropped: too long", None),
+        "dropped_end_token": ("Dropped: not exactly one end token", None),
         "dropped_duplicate": ("Dropped: there already", None),
+        "prompts_all_right": ("Questions whose answers are all right", None),
+        "prompts_none_right": ("Questions without a right answer", None),
+        "answers_not_compared": ("Answers beyond those that are compared", None),
+        "chosen_longer_share": ("Pairs whose right side is the longer one", None),
+        "chosen_longer_by": ("Tokens by which right sides are longer (mean)", None),
+        "length_tells_share": ("Pairs that length alone tells apart (chance: half)", None),
+        "form_tells_share": ("Pairs that one feature of form tells apart (chance: half)", None),
+        "leaked_ids": ("Rows with the id of a held-out question", None),
+        "leaked_questions": ("Rows with the words of a held-out question", None),
+        "leaked_queries": ("Rows with the query of a held-out question but for its literals", None),
+        "mutations_tried": ("Changed right answers executed", None),
+        "mutations_wrong": ("found wrong", "mutations_tried"),
+        "mutations_passed": ("right all the same", "mutations_tried"),
+        "mutations_failed": ("failed to run", "mutations_tried"),
+        "mutations_not_judged": ("not judged", "mutations_tried"),
+        "mutations_impossible": ("Right answers that could not be changed", None),
+        "verifier_calls": ("Answers executed", None),
     },
     "warm_start": {
         "rows": ("Rows trained on", None),
@@ -145,7 +166,7 @@ def _step(label: str, figures: Mapping[str, Any], key: str, whole: str | None = 
 
 
 def _origins(pairs: Mapping[str, Any]) -> str:
-    named = {"model": "own", "reference": "reference", "correction": "corrected"}
+    named = {"model": "own", "reference": "reference", "correction": "corrected", "history": "logged"}
     parts = [f"{number(pairs[key])} {word}" for key, word in named.items() if _is_number(pairs.get(key)) and pairs[key]]
     return f": {', '.join(parts)}" if parts else ""
 

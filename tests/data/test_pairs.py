@@ -205,61 +205,95 @@ def test_what_was_not_judged_is_no_wrong_answer(references: Callable) -> None:
     assert text(by_question["shop/names"], "rejected") == "SELECT 2"
 
 
-# What is dropped
+# Where no own answer is right
 
 
-def pair(**changes: Any) -> Row:
-    row = {"prompt_ids": [10, 11], "chosen_ids": [20, END], "rejected_ids": [21, END], "source": "model", "id": "a"}
-    return {**row, **changes}
+def test_without_a_fallback_a_question_without_a_right_answer_makes_nothing(own: Callable) -> None:
+    rows, counts = own({"shop/count": ["SELECT 1", "SELECT 2"]})
+    assert rows == [] and counts["prompts_none_right"] == 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "kind"),
-    [
-        ({"rejected_ids": [20, END]}, "dropped_identical"),
-        ({"prompt_ids": [10] * 9}, "dropped_long"),
-        ({"rejected_ids": [21] * 8 + [END]}, "dropped_long"),
-        ({"chosen_ids": [20]}, "dropped_end_token"),
-        ({"rejected_ids": [21]}, "dropped_end_token"),
-        ({"chosen_ids": [20, END, END]}, "dropped_end_token"),
-        ({"rejected_ids": [END, 21]}, "dropped_end_token"),
-        ({"rejected_ids": []}, "dropped_end_token"),
-        ({"rejected_ids": None, "chosen_ids": [20]}, "dropped_end_token"),
-        ({"rejected_ids": None, "prompt_ids": [10] * 9}, "dropped_long"),
-        ({"id": "b"}, "dropped_duplicate"),
-    ],
-)
-def test_what_would_train_wrongly_is_dropped_and_counted(changes: dict[str, Any], kind: str) -> None:
-    from collections import Counter
-
-    rows, counts = pairs._checked([pair(), pair(**changes)], replace(SETTINGS, max_tokens=10), Counter())
-    assert rows == [pair()]
-    assert counts[kind] == 1
-    assert counts["pairs"] == 1
-    assert sum(value for name, value in counts.items() if name.startswith("dropped")) == 1
+def test_the_reference_may_stand_in_where_no_own_answer_is_right(answered: Answered, examples: list[Example], tokenize: Callable) -> None:
+    answers = {"shop/count": ["SELECT 1", "SELECT 2"], "farm/count": [ALSO_RIGHT, "SELECT 3"]}
+    asked = [example for example in examples if example.id in answers]
+    rows, counts = own_pairs(asked, *answered(answers), [], replace(SETTINGS, fallback=("reference",)), tokenize)
+    by_question = {(row["example_id"], text(row, "rejected")): row for row in rows}
+    assert {source: counts[source] for source in ("model", "reference")} == {"model": 1, "reference": 2}
+    for wrong in ("SELECT 1", "SELECT 2"):
+        row = by_question["shop/count", wrong]
+        assert (text(row, "chosen"), row["source"], row["rejected_source"]) == (RIGHT, "reference", "model")
+        assert row["chosen_ids"] == tokenize([{"messages": row["prompt"], "answers": [RIGHT]}])[0]["answer_ids"][0]
+        assert row["chosen_rollout"] is row["chosen_verdict"] is None and row["rejected_rollout"] and row["rejected_verdict"]
+    assert by_question["farm/count", "SELECT 3"]["source"] == "model", "own answers come first"
 
 
-def test_a_row_as_long_as_allowed_is_kept_whole() -> None:
-    from collections import Counter
-
-    row = pair(prompt_ids=[10] * 8)
-    assert pairs._checked([row], replace(SETTINGS, max_tokens=10), Counter())[0] == [row]
-    assert pairs._checked([], SETTINGS, Counter())[1]["chosen_longer_share"] is None
+def test_a_reference_without_any_wrong_answer_stands_alone(answered: Answered, examples: list[Example], tokenize: Callable) -> None:
+    rows, _ = own_pairs(examples[2:3], *answered({"shop/count": ["…SELECT 1"]}), [], replace(SETTINGS, fallback=("reference",)), tokenize)
+    assert [row["source"] for row in rows] == ["reference"] and has_no_rejected_side(rows[0])
 
 
-def test_a_row_without_a_rejected_side_is_kept_once_and_is_no_pair() -> None:
-    from collections import Counter
+def test_a_logged_answer_stands_in_only_where_it_was_found_right(answered: Answered, examples: list[Example], tokenize: Callable) -> None:
+    answers = {"shop/count": ["SELECT 1"], "farm/count": ["SELECT 2"]}
+    asked = [example for example in examples if example.id in answers]
+    logged, said = answered({"shop/count": ["SELECT 9", ALSO_RIGHT], "farm/count": ["SELECT 9"]}, model="history", logprobs=None)
+    logged = [{**row, "id": row["id"].replace("rollouts-1", "history"), "completion_ids": [], "logprobs": []} for row in logged]
+    said = [{**verdict, "id": verdict["id"].replace("rollouts-1", "history")} for verdict in said]
+    settings = replace(SETTINGS, fallback=("history", "reference"))
+    rows, counts = own_pairs(asked, *answered(answers), [], settings, tokenize, (logged, said))
+    shop, farm = sorted(rows, key=lambda row: row["database"], reverse=True)
+    assert (text(shop, "chosen"), shop["source"], shop["chosen_rollout"]) == (ALSO_RIGHT, "history", "history/shop/count/1")
+    assert shop["chosen_verdict"] == said[0 if said[0]["score"] else 1]["key"] and shop["chosen_ids"][-1] == END
+    assert (farm["source"], counts["history"], counts["reference"]) == ("reference", 1, 1), "the next fallback, where the log is no help"
 
-    alone, over = pair(rejected_ids=None, chosen_ids=[20, 22, END]), pair(chosen_ids=[20, 22, END])
-    rows, counts = pairs._checked([alone, over, alone], replace(SETTINGS, max_tokens=10), Counter())
-    assert rows == [alone, over]
-    assert (counts["rows"], counts["pairs"], counts["dropped_duplicate"]) == (2, 1, 1)
-    assert counts["chosen_longer_share"] == 1, "of the pairs"
-    assert pairs._checked([alone], SETTINGS, Counter())[1]["chosen_longer_share"] is None
+
+def test_the_sides_say_where_they_come_from(own: Callable, references: Callable) -> None:
+    rows, _ = own({"shop/count": [RIGHT, "SELECT 1"], "farm/count": [RIGHT]})
+    assert [(row["source"], row["rejected_source"]) for row in rows] == [("model", "model"), ("model", None)]
+    assert [row["rejected_source"] for row in references({"shop/count": ["SELECT 1"]})[0]] == ["model"]
+
+
+# What a recipe gives stays what it was
+
+FROZEN = {
+    "max_margin/1": "q0/6>q0/2 q1/1>q1/2 q2/1>q2/5",
+    "max_margin/3": "q0/6>q0/2 q0/0>q0/7 q0/6>q0/1 q1/1>q1/2 q1/0>q1/7 q1/1>q1/7 q2/1>q2/5 q2/0>q2/7 q2/1>q2/4",
+    "nearest/1": "q0/0>q0/1 q1/1>q1/7 q2/0>q2/4",
+    "nearest/3": "q0/0>q0/1 q0/6>q0/7 q0/0>q0/2 q1/1>q1/7 q1/0>q1/2 q1/1>q1/2 q2/0>q2/4 q2/1>q2/5 q2/0>q2/7",
+    "random/1": "q0/6>q0/7 q1/1>q1/7 q2/0>q2/7",
+    "random/3": "q0/6>q0/7 q0/0>q0/1 q0/0>q0/2 q1/1>q1/7 q1/0>q1/2 q1/0>q1/7 q2/0>q2/7 q2/1>q2/4 q2/0>q2/5",
+    "all_capped/1": "q0/0>q0/1 q1/1>q1/2 q2/0>q2/5",
+    "all_capped/3": "q0/0>q0/1 q0/6>q0/2 q0/0>q0/7 q1/1>q1/2 q1/0>q1/7 q1/1>q1/7 q2/0>q2/5 q2/1>q2/4 q2/0>q2/7",
+}
+TEXTS = [
+    "SELECT name FROM item", "SELECT name FROM item WHERE kind = 'fruit'", "SELECT COUNT(*) FROM item", "SELECT id FROM item",
+    "SELECT name FROM items", "SELECT name, kind FROM item", "SELECT MAX(price) FROM item", "SELECT AVG(price) FROM item",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_the_same_answers_give_the_same_pairs_as_ever(name: str) -> None:
+    from prefkit.tasks.base import Example
+
+    strategy, _, most = name.partition("/")
+    examples, rollouts, verdicts = [], [], []
+    for question in range(3):
+        examples.append(Example(f"q{question}", "train", "shop", 1, "?", "SELECT 1"))
+        for k in range(8):
+            said = TEXTS[(k * (question + 3) + k * k) % 8] + " " * (k == 7)
+            identity, ids = f"rollouts-1/q{question}/{k}", [*map(ord, said), END]
+            rollouts.append({
+                "id": identity, "example_id": f"q{question}", "messages": [{"role": "user", "content": f"q{question}?"}],
+                "prompt_ids": [5, question + 10], "completion": said, "completion_ids": ids,
+                "logprobs": [-((k * 7 + question) % 11) / 10] * len(ids), "ended": True,
+            })  # fmt: skip
+            right = len(said) % 3 == 0
+            verdicts.append({"id": identity, "status": "PASS" if right else "WRONG", "score": float(right), "key": f"key-{identity}"})
+    rows, _ = own_pairs(examples, rollouts, verdicts, [], Settings(strategy, int(most), 500, END, 17))
+    assert " ".join(row["id"].replace("rollouts-1/", "") for row in rows) == FROZEN[name]
 
 
 def has_no_rejected_side(row: Row) -> bool:
-    return all(row[f"rejected{part}"] is None for part in ("", "_ids", "_rollout", "_verdict", "_status"))
+    return all(row[f"rejected{part}"] is None for part in ("", "_ids", "_rollout", "_verdict", "_status", "_source", "_reason"))
 
 
 def text(row: Row, side: str) -> str:
