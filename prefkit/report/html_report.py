@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefkit.evaluate.words import percent
+from prefkit.hashing import hash_bytes, hash_value
 from prefkit.report.content import Content, Gain, LedgerRow, PolicyRow, Score, SplitPart, content
 from prefkit.report.curves import Curve
 from prefkit.report.funnel import Round
@@ -35,6 +37,15 @@ def write(run: RunFolder) -> Path:
     said = content(read(run))
     run.write_text("report.md", render_markdown(said))
     return run.write_text("report.html", render_html(said))
+
+
+@functools.cache
+def writer() -> str:
+    """SHA-256 over the code and the templates that make a report out of a run's files: another one may word the same figures otherwise."""
+    package = Path(__file__).parents[1]
+    found = [file for part in ("evaluate", "report") for file in sorted((package / part).rglob("*"))]
+    files = [file for file in found if file.suffix in (".py", ".j2", ".css")]
+    return hash_value([[file.relative_to(package).as_posix(), hash_bytes(file)] for file in files])
 
 
 def render_html(said: Content) -> str:

@@ -46,8 +46,9 @@ class Source:
 
     @property
     def stages(self) -> dict[str, dict[str, Any]]:
-        """The stages that are done, in the order in which the data flows."""
-        entries = {name: entry for name, entry in self.manifest["stages"].items() if entry.get("status") == "done"}
+        """The stages that are done, in the order in which the data flows. Without the report's own, so that it can be written again."""
+        done = {name: entry for name, entry in self.manifest["stages"].items() if entry.get("status") == "done"}
+        entries = {name: entry for name, entry in done.items() if name != "report"}
         return {name: entries[name] for name in sorted(entries, key=stage_order)}
 
     @property

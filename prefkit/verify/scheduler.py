@@ -297,6 +297,7 @@ def _made(key: bytes, verifier: Verifier, check: Check, tier: str, judgement: Ju
         False,
         key.hex(),
         verifier.versions,
+        verifier.data_hash(check),
     )
 
 

@@ -82,6 +82,11 @@ class SqlVerifier(VerifierBase):
         contents = [self._content(database) for database in check.databases]
         return [extract_sql(check.answer), check.golds, contents, check.timeout_s, check.columns, self._rows, self._bytes]
 
+    def data_hash(self, check: SqlCheck) -> str:
+        """One hash over the contents of all data instances; empty where one is missing."""
+        contents = [self._content(database) for database in check.databases]
+        return hashlib.sha256("\n".join(contents).encode()).hexdigest() if all(contents) else ""
+
     def kept(self, check: SqlCheck) -> bool:
         """Not where a file is missing, whose name is no part of the key."""
         return not any(isinstance(database, str) and self._databases.find(database).problem for database in check.databases)
