@@ -187,10 +187,11 @@ def _selection(facts: Facts, stage: str) -> Row | None:
     written = facts.reader.json(f"{stage}.json")
     if not isinstance(written, dict) or facts.recipe is None:
         return None
-    scores = written.get("scores") if isinstance(written.get("scores"), dict) else {}
+    scores: Row = written["scores"] if isinstance(written.get("scores"), dict) else {}
     again = {**scores, **_scores_again(facts, stage, scores)}
-    values = {name: score.get("value") for name, score in again.items() if isinstance(score, Mapping)}
-    if not values or not all(isinstance(value, int | float) for value in values.values()):
+    found = {name: score.get("value") for name, score in again.items() if isinstance(score, Mapping)}
+    values = {name: value for name, value in found.items() if isinstance(value, int | float)}
+    if not values or len(values) < len(again):
         facts.findings.row("figures", f"{stage}.json", "scores", [("scores", "a value for each candidate", "none, or no number")])
         return None
     chosen = max(values, key=lambda name: values[name])

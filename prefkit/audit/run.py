@@ -126,8 +126,9 @@ def _check(facts: Facts, scheduler: Scheduler, sample: int | None, seed: int, pr
             rendering.check_report(facts, *made, again)
     if not _is_evaluation(facts):
         findings.skip(WEIGHTS)
-    for column, files in facts.reader.lacking.items():
-        findings.skip(f"column {column}: rows of an older version have none (in {listed(files, 3)})", 0)
+    if lacking := facts.reader.lacking:
+        files = {rel for those in lacking.values() for rel in those}
+        findings.skip(f"files with rows of an older version, which lack {', '.join(lacking)}", len(files))
     return spent
 
 
@@ -149,21 +150,22 @@ def _read(facts: Facts) -> None:
 
 def _execute(facts: Facts, scheduler: Scheduler, sample: int | None, seed: int, progress: Progress) -> None:
     """Execute all answers, or those drawn, and the golds."""
-    task = facts.known.task
-    items = [item for part in (*facts.rollouts.values(), *facts.answers.values()) for item in part.items]
-    if task is None:
+    context = facts.context
+    if context is None:
         return
+    task = context.task
+    items = [item for part in (*facts.rollouts.values(), *facts.answers.values()) for item in part.items]
     usable = [item for item in items if item.example.gold and item.example.database in task.databases]
     if len(usable) < len(items):
         facts.findings.skip("answers to questions or on databases that the task does not have", len(items) - len(usable))
     usable += _references(facts)
     execution.execute(execution.drawn(usable, sample, seed, facts.findings), task, scheduler, facts.findings, progress)
-    if "readiness" in facts.entries and facts.context is not None:
+    if "readiness" in facts.entries:
         if sample is not None:
             facts.findings.skip("golds and planted answers of the readiness check (--sample)")
             return
         every = [example for split in task.splits for example in task.load(split)]
-        held_out = [example for split in ("test", "unseen") for example in facts.context.held_out(split)]
+        held_out = [example for split in ("test", "unseen") for example in context.held_out(split)]
         progress.say("golds and planted answers of the readiness check")
         facts.gold_faults = readiness.gold_faults(task, every, scheduler)
         facts.planted = readiness.planted_passes(task, held_out, scheduler)

@@ -58,6 +58,7 @@ def render_html(said: Content) -> str:
     return template.render(c=said, charts=charts(said), css=css, **shares).lstrip()
 
 
+@functools.cache
 def environment(autoescape: bool, finalize: Any = None) -> Any:
     """The template environment: an unknown name is an error, and every printed value passes ``finalize`` (by default :func:`visible`)."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
