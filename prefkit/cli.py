@@ -18,6 +18,7 @@ COMMANDS = {
     "ready": "has this task a verifier, and this model anything to learn?",
     "verify": "one verdict for each line of a file of answers",
     "ask": "base and trained answer to a question, side by side, with their rows",
+    "audit": "execute a run's verdicts again and compute every figure of its report again",
     "evaluate": "measure a run, an adapter or a model on every held-out question",
     "report": "write a run's report again, and open it",
     "export": "a run's adapter or merged model, with its card",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prefkit import resources
-from prefkit.data import columns
+from prefkit.data import columns, receipts
 from prefkit.data.rollouts import Request, Row, Sampling, collect
 from prefkit.progress import Progress
 from prefkit.recipe import Recipe
@@ -73,7 +73,7 @@ class Context:
         place = f"{name}/{part}" if part else name
         partial = self.run.file(f"rollouts/{place}.partial.jsonl")
         with self.progress.task(place, len(requests)) as shown:
-            return collect(
+            rows, verdicts = collect(
                 name,
                 requests,
                 sampling,
@@ -84,11 +84,19 @@ class Context:
                 lambda prompts, values: shown.advance(prompts, **values),
                 stream,
             )
+        weights = receipts.adapter_hash(sampling.adapter)
+        return [{**row, "adapter": weights, "template": self.task.template} for row in rows], verdicts
 
     def keep(self, name: str, rows: list[Row], verdicts: list[Row]) -> None:
-        """Write rollouts and verdicts."""
+        """Write rollouts, each with the hash of its content, and verdicts."""
+        rows = receipts.sealed(rows, receipts.ROLLOUT, adapter=None, template=self.task.template)
         self.run.write_rows(f"rollouts/{name}.parquet", rows, columns.rollouts())
         self.run.write_rows(f"verdicts/{name}.parquet", verdicts, columns.verdicts())
+
+    def keep_training(self, rel: str, rows: list[Row], examples: Sequence[Example], types: columns.Types) -> None:
+        """Write pairs or trajectories, each with what it rests on."""
+        rows = receipts.training_rows(rows, self.task, examples, self.scheduler, self.recipe.model.name)
+        self.run.write_rows(rel, rows, types)
 
     def kept(self, name: str) -> tuple[list[Row], list[Row]]:
         """Rollouts and verdicts that an earlier stage wrote."""
@@ -116,7 +124,24 @@ class Context:
             shown.advance(step - shown.meter.done, **values)
 
         with shown:
-            return self.pool.run_all(job, arguments, report)
+            result = self.pool.run_all(job, arguments, report)
+        return {**result, **self._of_curve(result)}
+
+    def _of_curve(self, result: Row) -> Row:
+        """The figures that a training's whole curve gives: the process that ends a resumed training has seen the end of it alone."""
+        lines = self.run.read_metrics(self.stage)
+
+        def values(metric: str) -> list[float]:
+            return [row[metric] for row in lines if row.get(metric) is not None]
+
+        found: Row = {}
+        for name in result:
+            metric, _, place = name.rpartition("_")
+            if place in ("first", "last") and (curve := values(metric)):
+                found[name] = curve[0 if place == "first" else -1]
+        if "groups_with_signal" in result and (without := values("frac_reward_zero_std")):
+            found["groups_with_signal"] = sum(1 - share for share in without) / len(without)
+        return found
 
     def round_examples(self, index: int) -> tuple[Example, ...]:
         """The questions of a warm-start round."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -44,7 +44,7 @@ def plan(recipe: Recipe) -> list[Stage]:
         result += _round(recipe, index, base)
     warm = tuple(f"warm_start-{index}" for index in range(len(rounds)))
     select = {**base, "validation": limits["validation"], "select": recipe.select.model_dump(), "evaluate": recipe.evaluate.model_dump()}
-    result.append(Stage("select-warm", stages.select_warm, warm, select, ("select-warm.json",)))
+    result.append(Stage("select-warm", stages.select_warm, warm, select, ("select-warm.json", "evaluation/select-warm.parquet")))
     calibrate: tuple[str, ...] = ()
     if recipe.calibrate.steps:
         name = "rollouts-calibrate"
@@ -55,7 +55,8 @@ def plan(recipe: Recipe) -> list[Stage]:
             Stage("calibrate", stages.train_calibrate, (name, "select-warm"), settings, ("calibrate/adapter", "calibrate/candidates"))
         )
         calibrate = ("calibrate",)
-    result.append(Stage("select-final", stages.select_final, ("select-warm", *calibrate), select, ("select-final.json", "adapter")))
+    chosen = ("select-final.json", "evaluation/select-final.parquet", "adapter")
+    result.append(Stage("select-final", stages.select_final, ("select-warm", *calibrate), select, chosen))
     evaluation = ("evaluation/answers.parquet", "evaluation.json", "ledger.json")
     result.append(
         Stage(
@@ -148,7 +149,11 @@ def run(recipe: Recipe, folder: Path, progress: Progress, processes: int | None 
 
 def inputs_of(run: RunFolder, stage: Stage, identity: str) -> str:
     """The hash of everything that decides a stage's result: the task, its settings, and the content of what it reads."""
-    entries = run.manifest["stages"]
+    return inputs_from(run.manifest["stages"], stage, identity)
+
+
+def inputs_from(entries: Mapping[str, dict[str, Any]], stage: Stage, identity: str) -> str:
+    """The same from the manifest's entries of stages."""
     upstream = {name: (entries.get(name) or {}).get("outputs") for name in stage.reads}
     return hash_value({"stage": stage.name, "task": identity, "settings": stage.settings, "reads": upstream})
 

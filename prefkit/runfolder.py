@@ -150,6 +150,8 @@ class RunFolder:
             "figures": dict(figures),
             "finished": _now(),
         }
+        if lines := self.read_metrics(stage):
+            entry["metrics"] = {"lines": len(lines), "sha256": hash_value(lines)}
         for record in (self.path / "metrics.jsonl", self.path / "events.jsonl"):
             if record.is_file():
                 sync(record)

@@ -6,17 +6,16 @@ Every function takes the run's `Context` and returns the stage's figures; its fi
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from prefkit.context import Context
-from prefkit.data import columns, corrections, pair_card, pair_checks, pairs, readiness, trajectories
+from prefkit.data import columns, corrections, pair_card, pair_checks, pairs, readiness, receipts, trajectories
 from prefkit.data.answer_rows import read_answers
 from prefkit.data.hard_negatives import HardNegatives
 from prefkit.data.rollouts import Request, Row, figures, first_turn, grouped
 from prefkit.errors import DataError
 from prefkit.evaluate import suites
-from prefkit.runfolder import RunFolder
 from prefkit.tasks.base import Example
 from prefkit.tasks.names import HELD_OUT
 
@@ -79,9 +78,9 @@ def make_corrections(context: Context, index: int) -> Row:
         corrections.close_with_references(found, context.tokenize)
     context.keep(context.stage, rows, verdicts)
     context.one_kind([*context.kept(f"rollouts-{index}")[1], *verdicts], f"the corrections of round {index}")
-    context.run.write_rows(f"trajectories/round-{index}.parquet", [one.row() for one in found], columns.trajectories())
+    context.keep_training(f"trajectories/round-{index}.parquet", [one.row() for one in found], tried, columns.trajectories())
     repairs = [pair for one in found if (pair := one.pair())]
-    context.run.write_rows(f"pairs/corrections-{index}.parquet", repairs, columns.pairs())
+    context.keep_training(f"pairs/corrections-{index}.parquet", repairs, tried, columns.pairs())
     drawn = figures(rows, verdicts)
     counted = ("answers", "duplicates", "truncated", "tokens", "verifier_calls", "not_judged")
     return {**trajectories.figures(found), **{name: drawn[name] for name in counted}}
@@ -114,7 +113,7 @@ def make_pairs(context: Context, index: int) -> Row:
     counts["warnings"] = pair_checks.warnings(counts)
     for warning in counts["warnings"]:
         context.progress.say(f"note: {warning}")
-    context.run.write_rows(f"pairs/round-{index}.parquet", rows, columns.pairs())
+    context.keep_training(f"pairs/round-{index}.parquet", rows, examples, columns.pairs())
     if negatives:
         context.keep(name, negatives.rollouts, negatives.verdicts)
     if index == len(recipe.warm_start.rounds) - 1:
@@ -162,13 +161,20 @@ def _validate(context: Context, candidates: dict[str, str | None], known: dict[s
     """The best candidate on validation, by the recipe's metric; the earlier one where two are equal. `known`: scores from before."""
     metric, examples = context.recipe.select.metric, context.held_out("validation")
     scores: dict[str, Row] = {}
+    answers: list[Row] = []
     for number, (name, adapter) in enumerate(candidates.items()):
-        score = known.get(name) or _score(context, name, adapter, examples)
+        if name in known:
+            score = known[name]
+        else:
+            given = _validation_answers(context, name, adapter, examples)
+            answers += given
+            score = validation_score(given)
         scores[name] = score
         context.run.log_metrics(
             context.stage, number, **{f"validation_{kind}": score[kind] for kind in ("greedy", "samples") if kind in score}
         )
     chosen = max(scores, key=lambda name: scores[name]["value"])
+    context.run.write_rows(f"evaluation/{context.stage}.parquet", answers)
     return chosen, {
         "candidates": {name: score["value"] for name, score in scores.items()},
         "scores": scores,
@@ -178,15 +184,20 @@ def _validate(context: Context, candidates: dict[str, str | None], known: dict[s
     }
 
 
-def _score(context: Context, name: str, adapter: str | None, examples: Sequence[Example]) -> Row:
-    """The share of right answers by measure, and under `value` the mean of the measures that decide."""
+def _validation_answers(context: Context, name: str, adapter: str | None, examples: Sequence[Example]) -> list[Row]:
+    """Answer rows of one candidate, as many as the metric needs."""
     metric = context.recipe.select.metric
     sampling = context.sampling(adapter, 0 if metric == "greedy" else context.recipe.evaluate.k, 1.0, greedy=metric != "samples")
     answers = context.answer(f"{context.stage}/{name}", first_turn(context.task, examples), sampling, stream="validation")
     context.one_kind(answers[1], "the choice on validation")
+    return _answer_rows(name, [_answer_row(*pair) for pair in zip(*answers, strict=True)], examples)
+
+
+def validation_score(answers: Sequence[Row]) -> Row:
+    """The share of right answers by measure, and under `value` the mean of the measures that decide. `answers`: of one candidate."""
     by_measure: dict[str, list[float]] = {}
-    for row, verdict in zip(*answers, strict=True):
-        by_measure.setdefault("samples" if row["temperature"] else "greedy", []).append(verdict["score"] or 0)
+    for row in answers:
+        by_measure.setdefault("samples" if row["kind"] == "sample" else "greedy", []).append(row["score"] or 0)
     score: Row = {measure: sum(values) / len(values) for measure, values in by_measure.items()}
     return {**score, "value": sum(score.values()) / max(len(score), 1)}
 
@@ -302,7 +313,7 @@ def evaluate(context: Context) -> Row:
     examples = [example for split in splits for example in context.held_out(split)]
     totals = {split: len(context.task.load(split)) for split in splits}
     answers = measure(context, policy_adapters(context), examples)
-    return write_evaluation(context, answers, totals, costs(context.run))
+    return write_evaluation(context, answers, totals, costs(context.run.manifest["stages"]))
 
 
 def measure(context: Context, adapters: dict[str, str | None], examples: Sequence[Example]) -> list[Row]:
@@ -315,24 +326,30 @@ def measure(context: Context, adapters: dict[str, str | None], examples: Sequenc
             sampling = context.sampling(adapter, settings.k, settings.temperature, greedy=True)
             found = context.answer(f"{context.stage}/{policy}", first_turn(context.task, examples), sampling, stream="evaluation")
             asked[adapter] = [_answer_row(*pair) for pair in zip(*found, strict=True)]
-        rows += [{"policy": policy, **row} for row in asked[adapter]]
-    by_id = {example.id: example for example in examples}
-    for row in rows:
-        row.update(question=by_id[row["example_id"]].question, gold=by_id[row["example_id"]].golds[0])
+        rows += _answer_rows(policy, asked[adapter], examples)
     return rows
+
+
+def _answer_rows(policy: str, rows: Sequence[Row], examples: Sequence[Example]) -> list[Row]:
+    """The rows with the policy that answered, the question and its gold, and the hash of their content."""
+    by_id = {example.id: example for example in examples}
+    asked = [(row, by_id[row["example_id"]]) for row in rows]
+    return receipts.sealed(
+        ({"policy": policy, **row, "question": example.question, "gold": example.golds[0]} for row, example in asked), receipts.ANSWER
+    )
 
 
 def _answer_row(row: Row, verdict: Row) -> Row:
     from prefkit.verify.extract import extract_sql
 
-    shared = ("split", "example_id", "database", "level", "k", "completion")
+    shared = ("split", "example_id", "database", "level", "k", "completion", "model", "adapter", "template")
     return {
         **{name: row[name] for name in shared},
         "kind": "sample" if row["temperature"] else "greedy",
         "sql": extract_sql(row["completion"]),
         "tokens": len(row["completion_ids"]),
         "ended": row["ended"],
-        **{name: verdict[name] for name in ("status", "score", "reason", "key", "trust")},
+        **{name: verdict[name] for name in ("status", "score", "reason", "key", "trust", "versions", "data_hash")},
     }
 
 
@@ -346,14 +363,13 @@ def write_evaluation(context: Context, answers: list[Row], totals: dict[str, int
     return {"answers": len(answers), "tokens": sum(row["tokens"] for row in answers), "verifier_calls": len(answers)}
 
 
-def costs(run: RunFolder) -> dict[str, dict[str, float]]:
-    """What each policy cost to make beyond the one before it: seconds, tokens, verifier calls, from the stages' entries."""
+def costs(entries: Mapping[str, Row]) -> dict[str, dict[str, float]]:
+    """What each policy cost to make beyond the one before it: seconds, tokens, verifier calls, from the manifest's entries of stages."""
     belongs = {
         "references": lambda name: name.endswith("-0"),
         "own_pairs": lambda name: name[-2:-1] == "-" and name[-1:].isdigit() and not name.endswith("-0"),
         "calibrated": lambda name: name in ("select-warm", "rollouts-calibrate", "calibrate", "select-final"),
     }
-    entries = run.manifest["stages"]
     return {
         policy: {
             "seconds": round(sum(entry["seconds"] for name, entry in entries.items() if mine(name) and "seconds" in entry), 1),
@@ -371,4 +387,4 @@ def write_report(context: Context) -> Row:
     from prefkit.report import html_report
 
     html_report.write(context.run)
-    return {"bytes": context.run.file("report.html").stat().st_size}
+    return {"bytes": context.run.file("report.html").stat().st_size, "writer": html_report.writer()}

@@ -158,7 +158,7 @@ def _run_job(options: Any, target: Path) -> Job:
     if options.task:
         other = recipe.load(options.task)
         chosen, name = chosen.model_copy(update={"task": other.task}), f"{name}-{other.name}"
-    return Job(limited(chosen, options.limit), policies, options.to or target / name, stages.costs(source))
+    return Job(limited(chosen, options.limit), policies, options.to or target / name, stages.costs(source.manifest["stages"]))
 
 
 def _adapter_job(options: Any, target: Path) -> Job:

@@ -10,6 +10,8 @@ from typing import Any
 
 Types = dict[str, Any]
 """Column -> pyarrow type."""
+_RECEIPT = ("model", "template", "versions", "data_hash")
+"""What a training row rests on, beside its rollouts and verdicts (see receipts.py)."""
 
 
 def rollouts() -> Types:
@@ -32,9 +34,9 @@ def rollouts() -> Types:
         "k": pa.int64(),
         "temperature": pa.float64(),
         "seed": pa.int64(),
-        "model": text,
+        **dict.fromkeys(("model", "adapter", "template"), text),
         "turn": pa.int64(),
-        "parent": text,
+        **dict.fromkeys(("parent", "content_hash"), text),
     }
 
 
@@ -50,7 +52,7 @@ def verdicts() -> Types:
         **dict.fromkeys(("cpu_s", "wall_s"), number),
         "peak_mem": pa.int64(),
         "cached": pa.bool_(),
-        **dict.fromkeys(("key", "versions"), text),
+        **dict.fromkeys(("key", "versions", "data_hash"), text),
     }
 
 
@@ -71,6 +73,7 @@ def trajectories() -> Types:
         "turns": pa.list_(pa.struct({**said, "tries": receipts, "train": pa.bool_()})),
         "fresh": receipts,
         "end": text,
+        **dict.fromkeys(_RECEIPT, text),
     }
 
 
@@ -79,13 +82,13 @@ def pairs() -> Types:
     import pyarrow as pa
 
     text, ids = pa.string(), pa.list_(pa.int64())
-    receipts = ("chosen_rollout", "rejected_rollout", "chosen_verdict", "rejected_verdict", "rejected_status", "rejected_reason", "trust")
+    sides = ("chosen_rollout", "rejected_rollout", "chosen_verdict", "rejected_verdict", "rejected_status", "rejected_reason", "trust")
     return {
         **dict.fromkeys(("id", "example_id", "database"), text),
         "level": pa.int64(),
         **dict.fromkeys(("prompt", "chosen", "rejected"), _messages()),
         **dict.fromkeys(("prompt_ids", "chosen_ids", "rejected_ids"), ids),
-        **dict.fromkeys(("source", "rejected_source", *receipts), text),
+        **dict.fromkeys(("source", "rejected_source", *sides, *_RECEIPT), text),
     }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefkit.evaluate.words import percent
+from prefkit.hashing import hash_bytes, hash_value
 from prefkit.report.content import Content, Gain, LedgerRow, PolicyRow, Score, SplitPart, content
 from prefkit.report.curves import Curve
 from prefkit.report.funnel import Round
@@ -37,6 +39,15 @@ def write(run: RunFolder) -> Path:
     return run.write_text("report.html", render_html(said))
 
 
+@functools.cache
+def writer() -> str:
+    """SHA-256 over the code and the templates that make a report out of a run's files: another one may word the same figures otherwise."""
+    package = Path(__file__).parents[1]
+    found = [file for part in ("evaluate", "report") for file in sorted((package / part).rglob("*"))]
+    files = [file for file in found if file.suffix in (".py", ".j2", ".css")]
+    return hash_value([[file.relative_to(package).as_posix(), hash_bytes(file)] for file in files])
+
+
 def render_html(said: Content) -> str:
     """The page as text."""
     from markupsafe import Markup
@@ -47,6 +58,7 @@ def render_html(said: Content) -> str:
     return template.render(c=said, charts=charts(said), css=css, **shares).lstrip()
 
 
+@functools.cache
 def environment(autoescape: bool, finalize: Any = None) -> Any:
     """The template environment: an unknown name is an error, and every printed value passes ``finalize`` (by default :func:`visible`)."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined

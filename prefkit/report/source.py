@@ -52,8 +52,9 @@ class Source:
 
     @property
     def stages(self) -> dict[str, dict[str, Any]]:
-        """The stages that are done, in the order in which the data flows."""
-        entries = {name: entry for name, entry in self.manifest["stages"].items() if entry.get("status") == "done"}
+        """The stages that are done, in the order in which the data flows. Without the report's own, so that it can be written again."""
+        done = {name: entry for name, entry in self.manifest["stages"].items() if entry.get("status") == "done"}
+        entries = {name: entry for name, entry in done.items() if name != "report"}
         return {name: entries[name] for name in sorted(entries, key=stage_order)}
 
     @property
@@ -90,11 +91,11 @@ def read(run: RunFolder) -> Source:
         metrics=run.read_metrics(),
         manifest=run.manifest,
         recipe_text=recipe.read_text(encoding="utf-8", errors="replace") if recipe.is_file() else "",
-        trajectories=_trajectories(run),
+        trajectories=trajectories(run),
     )
 
 
-def _trajectories(run: RunFolder) -> dict[int, list[dict[str, Any]]]:
+def trajectories(run: RunFolder) -> dict[int, list[dict[str, Any]]]:
     """The corrections of each round that is done, without their conversations and tokens; those of an older prefkit have no control."""
     wanted = ("turns", "fresh")
     found = {}

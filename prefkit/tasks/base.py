@@ -44,6 +44,11 @@ class Task(Protocol):
         """All questions of a split in their fixed order. Raises DataError for a split that is not there."""
         ...
 
+    @property
+    def template(self) -> str:
+        """Hash of how prompts are worded, whatever the question: two tasks of one template word the same question alike."""
+        ...
+
     def prompt(self, example: Example) -> list[Message]:
         """The messages that a model answers."""
         ...

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prefkit.errors import DataError
+from prefkit.hashing import hash_value
 from prefkit.tasks.base import Example, Message
 from prefkit.tasks.names import SPLITS
 from prefkit.tasks.sampling import Parts, make_parts, subset
@@ -97,6 +99,14 @@ class SqlTask:
         if database not in self._schemas:
             self._schemas[database] = schema_text(self.databases[database], values=self.values)
         return self._schemas[database]
+
+    @property
+    def template(self) -> str:
+        """Of the first turn and of a correction, with marks in the places of what differs."""
+        blank = copy(self)
+        blank._schemas = {"{database}": "{schema}"}
+        example = Example("{id}", "train", "{database}", 1, "{question}", "{gold}")
+        return hash_value([blank.prompt(example), blank.correction_prompt(blank.prompt(example), "{answer}", "{feedback}")])
 
     def prompt(self, example: Example) -> list[Message]:
         return self.prompt_for(example.database, example.question)

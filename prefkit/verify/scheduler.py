@@ -334,6 +334,7 @@ def _made(key: bytes, verifier: Verifier, check: Check, tier: str, judgement: Ju
         False,
         key.hex(),
         verifier.versions,
+        verifier.data_hash(check),
     )
 
 

@@ -6,6 +6,7 @@ makes a gold fit to judge by, in gold.py.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Generator, Sequence
 from typing import Any, ClassVar
 
@@ -69,6 +70,11 @@ class SqlVerifier(VerifierBase):
 
     def key(self, check: SqlCheck) -> Sequence[Any]:
         return [self._query(check), check.golds, self._contents(check), check.timeout_s, check.columns, self._rows, self._bytes]
+
+    def data_hash(self, check: SqlCheck) -> str:
+        """One hash over the contents of all data instances; empty where one is missing."""
+        contents = self._contents(check)
+        return hashlib.sha256("\n".join(contents).encode()).hexdigest() if all(contents) else ""
 
     def kept(self, check: SqlCheck) -> bool:
         return all(map(self.places.kept, check.databases))

@@ -74,7 +74,8 @@ class Verdict:
     reason: short and uniform, so that failures can be grouped. feedback: text for a correction turn, without anything of the gold.
     trust: "executed", "in_process" or "model". tier: isolation in force (A, B, P; empty where nothing of the answer runs).
     cpu_s, wall_s: seconds of the answer's execution. peak_mem: most resident memory of the worker, bytes. cached: taken from an earlier
-    judgement. key: hash of all that decides the verdict. versions: engine and judge.
+    judgement. key: hash of all that decides the verdict. versions: engine and judge. data_hash: of the contents of the data that the
+    answer ran on (the databases); empty where there is none.
     """
 
     id: str
@@ -90,6 +91,7 @@ class Verdict:
     cached: bool = False
     key: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+    data_hash: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and Parquet."""

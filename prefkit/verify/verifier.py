@@ -110,6 +110,10 @@ class Verifier(Protocol):
         """All else that decides the verdict, JSON-able: answer, gold, limits, contents of files."""
         ...
 
+    def data_hash(self, check: Any) -> str:
+        """Hash of the contents of the data that the answer runs on; empty where there is none."""
+        ...
+
     def trust(self, check: Any) -> str:
         """executed, in_process or model: see Verdict."""
         ...
@@ -137,6 +141,9 @@ class VerifierBase:
 
     def prepare(self) -> None:
         """Nothing to look at anew."""
+
+    def data_hash(self, check: Any) -> str:
+        return ""
 
     def trust(self, check: Any) -> str:
         return "executed"

@@ -31,7 +31,8 @@ def negatives(task: SqlTask, scheduler: Scheduler, tokenize: Callable) -> Callab
 def own(answered: Callable, examples: list[Example]) -> Callable[..., tuple[list[Row], Row]]:
     def own(answers: dict[str, list[str]], hard: HardNegatives, **changes: Any) -> tuple[list[Row], Row]:
         asked = [example for example in examples if example.id in answers]
-        return own_pairs(asked, *answered(answers), [], replace(SETTINGS, **changes), negatives=hard)
+        rollouts, verdicts = answered(answers)
+        return own_pairs(asked, rollouts, verdicts, [], replace(SETTINGS, **changes), negatives=hard)
 
     return own
 
