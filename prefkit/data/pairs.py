@@ -248,7 +248,7 @@ def _pair(example: Example, messages: list, prompt_ids: list[int], chosen: Side,
         "rejected_verdict": rejected.verdict["key"] if rejected and rejected.verdict else None,
         "rejected_status": rejected.verdict["status"] if rejected and rejected.verdict else None,
         "rejected_reason": rejected.verdict.get("reason") if rejected and rejected.verdict else None,
-        "trust": together(side.verdict["trust"] for side in (chosen, rejected) if side and side.verdict),
+        "trust": together(side.verdict.get("trust") or "executed" for side in (chosen, rejected) if side and side.verdict),
     }
 
 

@@ -24,7 +24,7 @@ Row = dict[str, Any]
 FRUIT = "SELECT name FROM item WHERE kind = 'fruit'"
 FIRST = {"shop/fruit": ["SELECT 1", "SELECT 1", "SELECT name", FRUIT], "farm/fruit": ["SELECT 2"] * 4}
 LATER = {"shop/fruit/turn-1": ["SELECT 3", "SELECT 4"], "shop/fruit/turn-2": [FRUIT, "SELECT 5"]}
-SETTINGS = ["corrections.questions=null", "rollouts.max_new_tokens=99"]
+SETTINGS = ["corrections.questions=null", "corrections.turns=2", "rollouts.max_new_tokens=99"]
 
 
 class Model:

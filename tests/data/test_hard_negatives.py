@@ -141,9 +141,8 @@ def test_references_get_them_too_without_a_parent(
 ) -> None:
     hard = negatives(1)
     asked = [example for example in examples if example.id.endswith("fruit")]
-    rows, counts = reference_pairs(
-        task, asked, *answered({"shop/fruit": ["SELECT 1"]}), replace(SETTINGS, per_prompt=1), tokenize, negatives=hard
-    )
+    rollouts, verdicts = answered({"shop/fruit": ["SELECT 1"]})
+    rows, counts = reference_pairs(task, asked, rollouts, verdicts, replace(SETTINGS, per_prompt=1), tokenize, negatives=hard)
     assert [(row["example_id"], row["source"], row["rejected_source"]) for row in rows] == [
         ("shop/fruit", "reference", "model"), ("farm/fruit", "reference", "mutation"),
     ]  # fmt: skip
