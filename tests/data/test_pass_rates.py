@@ -50,24 +50,23 @@ def test_the_question_is_the_unit_of_the_interval() -> None:
 
 
 def population(a: float, b: float, questions: int, answers: int, seed: int) -> tuple[list[tuple[int, int]], np.ndarray]:
-    """Right answers of a model whose pass rates are drawn from Beta(a, b), and a million further rates of the same kind."""
+    """Right answers of a model whose pass rates are drawn from Beta(a, b), and a hundred thousand further rates of the same kind."""
     generator = np.random.default_rng(seed)
     rights = generator.binomial(answers, generator.beta(a, b, questions))
-    return [(answers, int(right)) for right in rights], generator.beta(a, b, 1_000_000)
+    return [(answers, int(right)) for right in rights], generator.beta(a, b, 100_000)
 
 
-@pytest.mark.parametrize(("a", "b"), [(0.3, 0.9), (2, 6), (0.2, 0.05), (0.05, 2)])
-@pytest.mark.parametrize("k", [4, 8])
+@pytest.mark.parametrize(("a", "b", "k"), [(0.3, 0.9, 8), (2, 6, 4), (0.2, 0.05, 8), (0.05, 2, 8)])
 def test_the_expected_share_is_that_of_further_questions(a: float, b: float, k: int) -> None:
     """On many questions the estimate comes near to what simulated groups of further questions have; on few its interval holds it."""
     counts, rates = population(a, b, 3000, 4, 1)
     truth = float(np.mean(1 - rates**k - (1 - rates) ** k))
     assert signal_share(counts, k).mean == pytest.approx(truth, abs=0.03)
     covered = 0
-    for seed in range(60):
+    for seed in range(20):
         interval = signal_share(population(a, b, 40, 4, seed + 2)[0], k)
         covered += interval.low <= truth <= interval.high
-    assert covered >= 51
+    assert covered >= 16
 
 
 def test_all_wrong_is_not_taken_for_never_right() -> None:
@@ -85,7 +84,7 @@ def test_larger_groups_have_signal_more_often() -> None:
     assert shares == sorted(shares) and shares[0] < 0.4 < shares[-1]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), min_size=1, max_size=30), st.integers(2, 16))
 def test_right_and_wrong_are_treated_alike(counts: list[tuple[int, int]], k: int) -> None:
     share, mirrored = signal_share(counts, k), signal_share([(n, n - right) for n, right in counts], k)
