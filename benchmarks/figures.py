@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # where this file is r
 from _figures_page import fill, page
 
 from prefkit.errors import DataError, PrefkitError
-from prefkit.evaluate.statistics import Interval, mean_interval, paired_interval
 from prefkit.evaluate.suites import MEASURES, QuestionScores, by_question
 from prefkit.report.source import stage_order
 from prefkit.runfolder import RunFolder
+from prefkit.statistics import Interval, mean_interval, paired_interval
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 FULL = "evaluation-full/"

@@ -36,7 +36,7 @@ def check_readiness(context: Context) -> Row:
     rows, verdicts = context.answer("readiness", first_turn(task, parts.readiness), context.sampling(None, 4, 1.0))
     context.keep("readiness", rows, verdicts)
     context.one_kind(verdicts, "readiness")
-    result = readiness.readiness(rows, verdicts, faults, questions, len(every))
+    result = readiness.readiness(rows, verdicts, faults, questions, len(every), context.recipe.calibrate.k)
     result.update(planted=planted, planted_passed=passed, parts=parts.counts)
     context.run.write_json("readiness.json", result)
     if result["verdict"] == "fix the data" and len(faults) > len(every) // 5:

@@ -17,9 +17,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from prefkit import pipeline, resources
-from prefkit.evaluate.statistics import smallest_gain
 from prefkit.recipe import Recipe, load
 from prefkit.recipe_messages import expected
+from prefkit.statistics import smallest_gain
 from prefkit.verify.verdict import Status
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prefkit.commands.arguments import Parser, recipe_options
-from prefkit.errors import PrefkitError
+from prefkit.commands.arguments import Parser, recipe_options, whole
+from prefkit.errors import DataError, PrefkitError, RunError
+
+if TYPE_CHECKING:
+    from prefkit.commands.ready_measure import Candidate, Size
+    from prefkit.recipe import Recipe
 
 ABOUT = (
-    "Before any training: do the golds pass their own verifier, what can the model do already, and how small a gain can the questions show?"
+    "Before any training: do the golds pass their own verifier, what can the model do already, and how small a gain can the questions "
+    "show? With several models, which one to begin with."
 )
 EXAMPLE = "prefkit ready sql-gen --model embedded --model ./my-model"
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What the check found of one model. `limits`: questions that the recipe takes of each held-out split; None is all."""
-
-    model: str
-    figures: Row
-    limits: dict[str, int | None]
 
 
 def arguments(parser: Parser) -> None:
@@ -36,127 +31,120 @@ def arguments(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="M",
-        help="embedded, a folder, or a Hugging Face name; several to compare them",
+        help="embedded, a folder, a Hugging Face name, or a run or its adapter; several to compare them",
+    )
+    parser.add_argument(
+        "--answers",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help='judge answers of any other system: lines of {"id": question, "answers": [text, …]}; no model is loaded for them',
     )
     recipe_options(parser)
+    parser.add_argument("--questions", type=whole(1), metavar="N", help="questions that each model answers (else 48; smoke: 8)")
+    parser.add_argument("--samples", type=whole(1), metavar="K", help="answers to each (else 8; smoke: 4)")
+    parser.add_argument(
+        "--after", metavar="RUN|RATE", help="what a warm start leads to: a run, or a pass rate to assume (else the newest run like this)"
+    )
+    parser.add_argument("--json", dest="json_file", type=Path, metavar="FILE", help="write all figures to a file")
 
 
 def run(options: Any) -> int:
-    results: list[Result] = []
-    failed = 0
-    for model in list(dict.fromkeys(options.models)) or [None]:
-        try:
-            results.append(check(options, model))
-        except PrefkitError as error:
-            if len(options.models) < 2:
-                raise
-            # One model that cannot be had does not keep the others from being compared.
-            failed += 1
-            print(f"prefkit: {model}: {error}", file=sys.stderr)
+    from prefkit.commands import ready_measure, ready_show
+    from prefkit.commands.ready_after import after_warm_start
+    from prefkit.commands.recipe import warn_through
+    from prefkit.progress import Progress
+
+    base = _recipe(options)
+    after = after_warm_start(options.after, base)
+    with Progress() as progress:
+        warn_through(progress)
+        check = ready_measure.TaskCheck(base, _task(base), progress)
+        for note in check.task.notes:
+            progress.say(f"note: {note}")
+        results, failed = _measured(options, base, lambda one, size, split: ready_measure.measure(one, check, size, split))
+    for result in results:
+        result["after"] = after
+        result["gains"] = ready_show.gains(result["questions"], {"test": base.limits.test, "unseen": base.limits.unseen})
     if len(results) == 1 and not failed:
-        show(results[0])
+        ready_show.show(results[0])
     elif results:
-        compare(results)
+        ready_show.compare(results)
+    if options.json_file is not None:
+        _write(options.json_file, base, results)
     return 2 if failed else 0
 
 
-def check(options: Any, model: str | None) -> Result:
-    """Run the readiness stage for one model, or take what an earlier call with these settings left."""
-    from prefkit import pipeline, recipe
-    from prefkit.commands import machine
-    from prefkit.commands.recipe import begun, warn_through
-    from prefkit.progress import Progress
-
-    overrides = [*options.overrides, "track.wandb=off"]
-    chosen = recipe.load(options.recipe, profile=options.profile, overrides=overrides, model=model)
-    machine.require(chosen.profile, chosen.model.name)
-    with Progress() as progress:
-        warn_through(progress)
-        folder = Path("runs") / f"ready-{chosen.run_name}"
-        progress.say(f"{chosen.model.name}: {folder}")
-        before = begun(folder)
-        done = pipeline.run(chosen, folder, progress, only=("readiness",))
-        if begun(folder) == before:
-            progress.say("nothing to do: it was checked before, and nothing has changed")
-    limits = {"test": chosen.limits.test, "unseen": chosen.limits.unseen}
-    return Result(chosen.model.name, done.read_json("readiness.json"), limits)
+def _measured(options: Any, base: Recipe, measure: Any) -> tuple[list[Row], int]:
+    """The figures of each candidate, and how many could not be had; one that cannot does not keep the others from being compared."""
+    results: list[Row] = []
+    failed = 0
+    candidates, names = [], [*((name, None) for name in options.models), *((None, file) for file in options.answers)]
+    names = list(dict.fromkeys(names)) or [(base.model.name, None)]
+    for model, answers in names:
+        try:
+            candidates.append(_candidate(model, answers, base))
+        except PrefkitError as error:
+            failed += _refused(error, model or answers, len(names))
+    split = _split(candidates)
+    for candidate in candidates:
+        try:
+            results.append(measure(candidate, _size(options, base), split))
+        except PrefkitError as error:
+            failed += _refused(error, candidate.name, len(names))
+    return results, failed
 
 
-def show(result: Result) -> None:
-    """The figures of one model in words, the verdict first."""
-    from prefkit.commands.terminal import fields, shown
-
-    figures = result.figures
-    questions = figures["questions"]
-    fields(
-        [
-            ("verdict", f"{figures['verdict']}: {shown(figures['advice'])}"),
-            ("model", shown(result.model)),
-            ("questions", ", ".join(f"{count} {split}" for split, count in questions.items())),
-            ("golds", _gold_words(figures)),
-            (
-                "planted",
-                f"{figures['planted_passed']} of {figures['planted']} wrong answers passed (another question's gold may, by chance)",
-            ),
-            *_answer_words(figures),
-            ("prompt", f"the longest has {figures['longest_prompt']} tokens"),
-            *_gain_fields(result),
-        ]
-    )
-    for fault in figures["first_gold_faults"]:
-        print(f"  {shown(fault)}")
+def _refused(error: PrefkitError, name: str | None, of: int) -> int:
+    if of < 2:
+        raise error
+    print(f"prefkit: {name}: {error}", file=sys.stderr)
+    return 1
 
 
-def _answer_words(figures: Row) -> list[tuple[str, str]]:
-    each = f"{figures['answers']} to {figures['prompts']} training questions, {figures['k']} each"
-    return [
-        ("answers", f"{each}: {figures['pass_at_1']:.1%} right"),
-        (
-            "",
-            f"{figures['pass_at_k']:.1%} of the questions have a right one, {figures['mixed_share']:.1%} right and wrong ones",
-        ),
-        ("", f"no query at all in {figures['no_query_share']:.1%}; {figures['truncated']} answers did not end in time"),
-    ]
+def _candidate(model: str | None, answers: str | None, base: Recipe) -> Candidate:
+    from prefkit.commands import ready_measure
+
+    return ready_measure.candidate_of(model, base) if model else ready_measure.answers_candidate(answers or "", base)
 
 
-def compare(results: Sequence[Result]) -> None:
-    """One line for each model, and the advice for each below."""
-    from prefkit.commands.terminal import console, fields, shown, table
-
-    def line(result: Result) -> list[str]:
-        shares = [f"{result.figures[key]:.1%}" for key in ("pass_at_1", "pass_at_k", "mixed_share", "no_query_share")]
-        return [shown(result.model), *shares, result.figures["verdict"]]
-
-    columns = ["model", "right", "any right", "mixed", "no query", "verdict"]
-    console().print(table(columns, [line(result) for result in results], right=range(1, 5)))
-    print()
-    fields([(shown(result.model), shown(result.figures["advice"])) for result in results])
-    print()
-    fields([("golds", _gold_words(results[0].figures)), *_gain_fields(results[0])])
+def _split(candidates: list[Candidate]) -> str:
+    """The split that models are asked: what training would ask; with an adapter, which was trained on some of it, validation for all."""
+    return "validation" if any(candidate.adapter for candidate in candidates) else "train"
 
 
-def gain_words(questions: dict[str, int], limits: dict[str, int | None]) -> list[str]:
-    """For each held-out split the smallest gain that its questions show, and those that the recipe takes of them."""
-    from prefkit.evaluate.statistics import smallest_gain
+def _size(options: Any, base: Recipe) -> Size:
+    from prefkit.commands.ready_measure import Size
 
-    def gain(count: int) -> str:
-        least = smallest_gain(count)
-        return "no gain" if least is None else f"a gain of {100 * least:.1f} points or more"
-
-    said = []
-    for split, limit in limits.items():
-        count = questions.get(split, 0)
-        if count:
-            part = f"; the {limit} that this recipe takes, {gain(limit)}" if limit is not None and limit < count else ""
-            said.append(f"{count} {split} questions show {gain(count)}{part} (four times out of five)")
-    return said or ["there are no held-out questions, so no gain can be shown"]
+    smoke = base.profile == "smoke"
+    return Size(options.questions or (8 if smoke else 48), options.samples or (4 if smoke else 8), 8 if smoke else 40)
 
 
-def _gain_fields(result: Result) -> list[tuple[str, str]]:
-    return [("" if index else "shows", text) for index, text in enumerate(gain_words(result.figures["questions"], result.limits))]
+def _recipe(options: Any) -> Recipe:
+    from prefkit import recipe
+
+    return recipe.load(options.recipe, profile=options.profile, overrides=[*options.overrides, "track.wandb=off"])
 
 
-def _gold_words(figures: Row) -> str:
-    faults = figures["gold_faults"]
-    said = f"{faults} do not pass their own verifier" if faults else "all pass their own verifier"
-    return f"{figures['golds_checked']} checked on every data instance; {said}"
+def _task(base: Recipe) -> Any:
+    """The recipe's task. Questions of one's own with a query that does not run are refused as they are read: that is a verdict, too."""
+    from prefkit.context import load_task
+
+    try:
+        return load_task(base)
+    except DataError as error:
+        if base.task.questions and Path(base.task.questions).is_file():
+            raise DataError(f"fix the data: {error}") from error
+        raise
+
+
+def _write(file: Path, base: Recipe, results: list[Row]) -> None:
+    from prefkit.data.model_choice import choose
+    from prefkit.files import write_text
+
+    chosen, why = choose(results) if len(results) > 1 else (None, None)
+    whole = {"recipe": base.name, "profile": base.profile, "chosen": chosen, "why": why, "results": results}
+    try:
+        write_text(file, json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    except OSError as error:
+        raise RunError(f"{file} cannot be written ({error.strerror}).") from error

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prefkit.evaluate.failures import failure_kind
-from prefkit.evaluate.statistics import mcnemar_p, paired_interval, wilson
+from prefkit.statistics import mcnemar_p, paired_interval, wilson
 
 ALL = "all"
 Row = Mapping[str, Any]

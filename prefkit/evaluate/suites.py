@@ -16,7 +16,7 @@ from typing import Any
 from prefkit.errors import DataError
 from prefkit.evaluate.failures import failure_counts
 from prefkit.evaluate.headline import headline
-from prefkit.evaluate.statistics import Interval, mcnemar_p, mean_interval, paired_interval, sign_flip_p, wilson
+from prefkit.statistics import Interval, mcnemar_p, mean_interval, paired_interval, sign_flip_p, wilson
 from prefkit.verify.trust import counts as trust_counts
 from prefkit.verify.trust import require_one_kind
 

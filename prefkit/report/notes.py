@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from prefkit.evaluate.statistics import smallest_gain
 from prefkit.evaluate.words import percent, points, split_words
 from prefkit.report.funnel import choices
 from prefkit.report.source import Source
+from prefkit.statistics import smallest_gain
 
 FEW = 30
 FEW_DATABASES = 20

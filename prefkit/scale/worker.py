@@ -20,6 +20,9 @@ from prefkit.memory import return_memory
 JOBS = {
     "answer": "prefkit.models.rollout_job:answer",
     "tokenize": "prefkit.models.rollout_job:tokenize",
+    "likelihoods": "prefkit.models.likelihood:likelihoods",
+    "facts": "prefkit.models.likelihood:facts",
+    "footprint": "prefkit.models.likelihood:footprint",
     "warm_start": "prefkit.train.warm_start:run",
     "calibrate": "prefkit.train.calibrate:run",
     "merge": "prefkit.models.export_job:merge",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prefkit.errors import DataError
 from prefkit.files import write_text
-from prefkit.tasks.base import Example
+from prefkit.tasks.baselines import BASELINES, right_of_baselines
 from prefkit.tasks.names import HELD_OUT, SPLITS
 from prefkit.tasks.overlap import NEAR
 from prefkit.tasks.sql import SqlTask
@@ -19,7 +19,6 @@ from prefkit.tasks.sql_dataset_check import leakage
 from prefkit.verify.scheduler import Scheduler
 
 LEVELS = {1: "filter", 2: "aggregate", 3: "group, having, order", 4: "joins", 5: "subqueries, dates, NULL"}
-BASELINES = ("an empty answer", "`SELECT 0`", "the schema, copied from the prompt", "the commonest training query of the database")
 
 
 def write_card(folder: Path, cache: Path, workers: int = 2) -> Path:
@@ -43,37 +42,6 @@ def card_tables(folder: Path, cache: Path, workers: int = 2) -> dict[str, str]:
         "leakage": _leakage(splits),
         "baselines": _baselines(task, workers),
     }
-
-
-def baseline_answers(task: SqlTask, examples: Sequence[Example]) -> dict[str, list[str]]:
-    """The answers that need no understanding, for each example: name (BASELINES) -> answers.
-
-    The commonest query is that gold which stands most often among the training questions of the database, the first of equals; for a
-    database without training questions, among those of all databases.
-    """
-    by_database: dict[str, Counter[str]] = {name: Counter() for name in task.databases}
-    for example in task.load("train"):
-        by_database[example.database].update(example.golds)
-    overall = sum(by_database.values(), Counter[str]())
-    common = {name: (counts or overall).most_common(1)[0][0] for name, counts in by_database.items()}
-    answers = (
-        ["" for _ in examples],
-        ["SELECT 0" for _ in examples],
-        [task.schema(example.database) for example in examples],
-        [common[example.database] for example in examples],
-    )
-    return dict(zip(BASELINES, answers, strict=True))
-
-
-def baselines(task: SqlTask, split: str, workers: int = 2) -> dict[str, int]:
-    """How many questions of a split each trivial answer gets right, by the verifier."""
-    examples = task.load(split)
-    right = {}
-    with Scheduler(workers=workers) as scheduler:
-        for name, answers in baseline_answers(task, examples).items():
-            verdicts = scheduler.verify(task.check(example, answer) for example, answer in zip(examples, answers, strict=True))
-            right[name] = sum(verdict.score == 1 for verdict in verdicts)
-    return right
 
 
 def _counts(splits: Mapping[str, list[Row]]) -> str:
@@ -130,7 +98,8 @@ def _leakage(splits: Mapping[str, list[Row]]) -> str:
 
 
 def _baselines(task: SqlTask, workers: int) -> str:
-    right = {split: baselines(task, split, workers) for split in ("test", "unseen")}
+    with Scheduler(workers=workers) as scheduler:
+        right = {split: right_of_baselines(task, task.load(split), scheduler) for split in ("test", "unseen")}
     rows = [[name, *(f"{right[split][name]} of {len(task.load(split))}" for split in right)] for name in BASELINES]
     return _table(["answer", *right], rows)
 

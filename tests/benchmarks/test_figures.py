@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from prefkit.errors import DataError
-from prefkit.evaluate.statistics import paired_interval
 from prefkit.evaluate.suites import evaluation, ledger
 from prefkit.runfolder import RunFolder
+from prefkit.statistics import paired_interval
 
 ROOT = Path(__file__).resolve().parents[2]
 POLICIES = ("base", "references", "own_pairs", "calibrated")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prefkit.evaluate.repairs import repairs
-from prefkit.evaluate.statistics import paired_interval, wilson
+from prefkit.statistics import paired_interval, wilson
 
 Row = dict[str, Any]
 Scores = list[float | None]

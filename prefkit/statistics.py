@@ -149,6 +149,20 @@ def sign_flip_p(differences: Sequence[float], draws: int = 20_000, seed: int = 0
     return (as_far + 1) / (draws + 1)
 
 
+def pass_at_k(answers: int, right: int, k: int) -> float:
+    """The chance that at least one of ``k`` answers to a question is right, estimated without bias from ``right`` of ``answers``.
+
+    It is 1 - C(answers - right, k) / C(answers, k): the share of all choices of k of the answers that hold a right one (Chen et al.,
+    "Evaluating Large Language Models Trained on Code", 2021, arXiv 2107.03374, equation 1).
+
+    Raises:
+        ValueError: where ``right`` is not within 0 and ``answers``, or ``k`` not within 1 and ``answers``.
+    """
+    if not 0 <= right <= answers or not 1 <= k <= answers:
+        raise ValueError(f"pass@{k} cannot be had from {right} right ones of {answers} answers")
+    return 1 - math.comb(answers - right, k) / math.comb(answers, k)
+
+
 def smallest_gain(n: int, lost: float = 0.05, power: float = 0.8) -> float | None:
     """The smallest true gain that ``n`` paired questions show with probability ``power``: the 95 % interval then lies above 0.
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from prefkit.evaluate.statistics import (
+from prefkit.statistics import (
     Interval,
     mcnemar_p,
     mean_interval,
