@@ -403,6 +403,23 @@ def other_choice(run: RunFolder, draw: random.Random) -> Expected:
     return "select-warm.json", "chosen", ""
 
 
+def other_adapter(run: RunFolder, draw: random.Random) -> Expected:
+    """An answer of the base model that passes for one of trained weights."""
+
+    def edit(row: Row) -> None:
+        row["adapter"] = None
+        row["content_hash"] = receipts.content_hash(row, receipts.ROLLOUT)
+
+    file = f"rollouts/{draw.choice(['rollouts-1', 'rollouts-calibrate'])}.parquet"
+    return file, change(run, file, draw, any_row, edit)["id"], "adapter"
+
+
+def other_receipt(run: RunFolder, draw: random.Random) -> Expected:
+    name = draw.choice(["model", "template", "versions", "data_hash"])
+    file = draw.choice(["pairs/round-1.parquet", "trajectories/round-1.parquet"])
+    return file, change(run, file, draw, any_row, lambda row: row.update({name: "other"}))["id"], name
+
+
 FAULTS = [
     Fault("flipped label", flipped_label, 4),
     Fault("score alone", score_alone),
@@ -447,6 +464,8 @@ FAULTS = [
     Fault("hash of a file", manifest_hash, 1, forged=False),
     Fault("missing file", missing_file, 2),
     Fault("missing stage", missing_stage),
+    Fault("another adapter", other_adapter),
+    Fault("another receipt", other_receipt, 2),
     Fault("other weights", other_weights),
     Fault("edited recipe", edited_recipe, 2),
     Fault("edited curve", edited_curve),

@@ -10,6 +10,7 @@ import pytest
 from faults import CASES, Fault, forge
 
 from prefkit.audit.run import audit
+from prefkit.cli import main
 from prefkit.commands.audit import GROUPS
 from prefkit.runfolder import RunFolder
 from prefkit.verify.scheduler import Scheduler
@@ -27,6 +28,13 @@ def test_an_untouched_run_agrees_in_everything(small_run: Path, scheduler: Sched
     assert [found.line() for found in findings.disagreements] == []
     assert {group for group, count in findings.checked.items() if count} == set(GROUPS)
     assert all(findings.agreeing(group) == count for group, count in findings.checked.items())
+
+
+def test_a_run_may_be_moved_and_its_report_written_again(copied: Path, scheduler: Scheduler) -> None:
+    moved = copied.rename(copied.with_name("moved"))
+    assert audit(moved, scheduler).agrees
+    assert main(["report", str(moved)]) == 0
+    assert audit(moved, scheduler).agrees
 
 
 def test_fifty_faults_or_more_are_planted() -> None:
