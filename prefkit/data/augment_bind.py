@@ -227,8 +227,9 @@ class Binder:
 
     def _all_filters(self, table: Table, joined: bool) -> list[tuple[Column, list[Filter]]]:
         draw = random.Random(f"prefkit augment {self._seed} {table.name}")
-        own = [column for column in table.columns if column not in table.label or len(table.label) > 1 or not column.unique]
-        return [(column, filters(column, _sql(table, column, joined), draw)) for column in own]
+        # "The names of the tracks with the name X" asks nothing: what a row is called by is only looked for in part.
+        alone = table.label if len(table.label) == 1 else ()
+        return [(column, filters(column, _sql(table, column, joined), draw, in_part=column in alone)) for column in table.columns]
 
 
 def _apart(piece: Piece, other: Piece) -> bool:

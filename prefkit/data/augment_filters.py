@@ -57,8 +57,11 @@ def literal(value: object) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else f"{value!r}"
 
 
-def filters(column: Column, sql: str, draw: random.Random) -> list[Filter]:
-    """Conditions on one column, which the query writes as `sql`. At most a few dozen; which, `draw` decides."""
+def filters(column: Column, sql: str, draw: random.Random, in_part: bool = False) -> list[Filter]:
+    """Conditions on one column, which the query writes as `sql`. At most a few dozen; which, `draw` decides.
+
+    in_part: only such as look for a part of a text.
+    """
     found: list[Filter] = []
     if column.key or column.kind == "other":
         return found
@@ -68,7 +71,7 @@ def filters(column: Column, sql: str, draw: random.Random) -> list[Filter]:
         found += _flag_filters(column, sql)
     elif column.number and not (column.kind == "integer" and column.distinct <= 6):
         found += _number_filters(column, sql)
-    if column.kind == "text" or column.category:
+    if (column.kind == "text" and not in_part) or column.category:
         found += _value_filters(column, sql, draw)
     if column.kind == "text" and column.distinct > 12:
         found += _like_filters(column, sql, draw)

@@ -5,7 +5,7 @@
 | key      | in the primary key or a foreign key, or called …id, …key, …uuid                                  |
 | label    | what a person calls a row by: its name or title, first and last name, else its key               |
 | category | text of few different values that repeat, without NULLs; or a whole number of few values         |
-| number   | a quantity: no key, no code, no year, at least three different values                            |
+| number   | a quantity: no key, no code, no year, at least two different values                            |
 | date     | text that is a date, or a date with a time, in every row that has one                            |
 | flag     | 0 and 1                                                                                          |
 | text     | any other text                                                                                   |
@@ -67,13 +67,13 @@ class Column:
 
     @property
     def category(self) -> bool:
-        few = 2 <= self.distinct <= 30 and 10 * self.distinct <= 6 * self.rows
+        few = 2 <= self.distinct <= 40 and 10 * self.distinct <= 6 * self.rows
         kinds = self.kind == "text" or (self.kind == "integer" and self.distinct <= 12)
         return few and kinds and not self.key and not self.nulls and all(sayable(value) for value, _ in self.values)
 
     @property
     def number(self) -> bool:
-        return self.kind in ("integer", "real") and not self.key and self.distinct >= 3 and self.said.split(" ")[-1] not in _CODES
+        return self.kind in ("integer", "real") and not self.key and self.distinct >= 2 and self.said.split(" ")[-1] not in _CODES
 
     @property
     def date(self) -> bool:

@@ -3,7 +3,7 @@
 A query that is right by luck on one set of rows (COUNT(*) for COUNT(DISTINCT x), the last row for the largest) is found out on another.
 
 1. Which rows stay: `instance_rows.py`; what a kept row refers to is kept.
-2. Which columns are shuffled among them, and which only together: `instance_columns.py`.
+2. Which columns are shuffled, and which only together: `instance_columns.py`. Their values are drawn from the whole table.
 3. The copy: tables first, without triggers; then indexes, views and triggers; then SQLite's own checks of keys and pages.
 
 The user's file is opened read-only. Its schema text is run, so it is treated as hostile: nothing but CREATE, no extension, no other file.
@@ -224,10 +224,10 @@ def _rows(connection: sqlite3.Connection, tables: Sequence[_Source]) -> Rows:
 
 
 def _copy(connection: sqlite3.Connection, table: _Source, rowids: Sequence[int], seed: int) -> str:
-    """Put the rows `rowids` into the new table, each group of columns shuffled among them. Returns why they could not be, or ""."""
+    """Put the rows `rowids` into the new table, each group of columns shuffled. Returns why they could not be, or ""."""
     groups = table.columns.groups
     draw = random.Random(f"prefkit instance {seed} {table.name}")
-    shuffled = [_shuffled(rowids, draw) for _ in groups]
+    shuffled = [_shuffled(connection, table, group, rowids, draw) for group in groups]
     try:
         _insert(connection, table, [rowids, *shuffled])
         return ""
@@ -254,9 +254,24 @@ def _insert(connection: sqlite3.Connection, table: _Source, picks: Sequence[Sequ
     connection.execute(f"INSERT OR ABORT INTO main.{quoted(table.name)} ({columns}) SELECT {selected} FROM {source} ORDER BY picks.n")
 
 
-def _shuffled(rowids: Sequence[int], draw: random.Random) -> Sequence[int]:
-    """The same in another order, wherever there is one."""
-    order = draw.sample(rowids, len(rowids))
+def _shuffled(
+    connection: sqlite3.Connection, table: _Source, group: Sequence[str], rowids: Sequence[int], draw: random.Random
+) -> Sequence[int]:
+    """For each row that is kept, the row of the whole table that its values of a group of columns come from; none stands twice.
+
+    Drawn from the whole table, and for each group anew, so that two columns do not keep the same counts. The share of NULLs is kept, to
+    the row, where the group is one column.
+    """
+    empty: list[int] = []
+    if len(group) == 1:
+        empty = [
+            row[0] for row in connection.execute(f"SELECT {table.ident} FROM {table.place} WHERE {quoted(group[0])} IS NULL ORDER BY 1")
+        ]
+    nulls = round(len(rowids) * len(empty) / max(1, len(table.rowids)))
+    filled = sorted(set(table.rowids) - set(empty))
+    nulls = max(nulls, len(rowids) - len(filled))
+    order = draw.sample(empty, nulls) + draw.sample(filled, len(rowids) - nulls)
+    draw.shuffle(order)
     return order if order != list(rowids) else [*order[1:], *order[:1]]
 
 
