@@ -215,12 +215,14 @@ class Binder:
         return [pieces for _, found in self._all_filters(table, joined) if (pieces := some(found, table.rows))]
 
     def _named(self, table: Table, joined: bool) -> Groups:
-        if not table.unique_label or any(column.key for column in table.label) or len(table.label) > 1:
+        if not table.unique_label or any(column.key for column in table.label):
             return []
-        (column,) = table.label
-        sql = _sql(table, column, joined)
-        values = [str(value) for value, _ in column.values if sayable(value)]
-        return [[Piece(f"{sql} = {literal(value)}", {"value": value}, (column.name,)) for value in values]] if values else []
+        pieces = []
+        for name in table.names:
+            parts = [f"{_sql(table, column, joined)} = {literal(value)}" for column, value in zip(table.label, name, strict=True)]
+            said = " ".join(map(str, name))
+            pieces.append(Piece(" AND ".join(parts), {"value": said}, tuple(column.name for column in table.label)))
+        return [pieces] if pieces else []
 
     def _count(self) -> Groups:
         return [[Piece(str(number), {"said": str(number)})] for number in COUNTS]

@@ -22,7 +22,6 @@ from prefkit.data.augment_words import day, month, plural, singular, with_articl
 MOST_FEW = 40
 """Rows up to which a condition counts as one that leaves few."""
 _WORD = re.compile(r"[^\W\d_]{4,}")
-_PLURALS = frozenset({"milliseconds", "seconds", "minutes", "hours", "days", "bytes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def filters(column: Column, sql: str, draw: random.Random, in_part: bool = False
 def is_plural(words: str) -> bool:
     """Whether the last word is a plural, so that it has no "a" before it and "are" after it."""
     last = words.split(" ")[-1]
-    return last in _PLURALS or (singular(last) != last and plural(last) == last)
+    return singular(last) != last and plural(last) == last
 
 
 def _some(words: str) -> str:

@@ -97,8 +97,8 @@ class Link:
 
 @dataclass(slots=True)
 class Table:
-    """A table. sql: its name as a query writes it. one, many: what a person calls a row, and several. label: see above; key: its one key
-    column, where it has one. rows: of the first instance."""
+    """A table. sql: its name as a query writes it. one, many: what a person calls a row, and several. label: see above; names: labels that
+    stand in every instance, at most MOST_VALUES; key: its one key column, where it has one. rows: of the first instance."""
 
     name: str
     sql: str
@@ -109,6 +109,7 @@ class Table:
     key: Column | None
     label: tuple[Column, ...] = ()
     unique_label: bool = False
+    names: tuple[tuple, ...] = ()
     links: list[Link] = field(default_factory=list)
 
     @property
@@ -282,6 +283,10 @@ def _label(connections: Sequence[sqlite3.Connection], table: Table) -> None:
         return
     columns = ", ".join(quoted(column.name) for column in table.label)
     different = f"SELECT COUNT(*) FROM (SELECT DISTINCT {columns} FROM {quoted(table.name)})"
+    listed = f"SELECT DISTINCT {columns} FROM {quoted(table.name)} LIMIT {MOST_VALUES}"
+    names = [[row for row in connection.execute(listed) if all(map(sayable, row))] for connection in connections]
+    everywhere = set.intersection(*map(set, names))
+    table.names = tuple(row for row in names[0] if row in everywhere)
     filled = all(not column.nulls for column in table.label)
     table.unique_label = filled and all(_one(connection, different) == _count(connection, table.name) for connection in connections)
 

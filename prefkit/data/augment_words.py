@@ -28,8 +28,7 @@ _SOUND = {"hour": "an", "honour": "an", "honor": "an", "heir": "an", "honest": "
 
 
 _SAME = word_set(
-    "media data news series species staff equipment information feedback inventory software hardware furniture fish sheep history "
-    "milliseconds seconds minutes hours days weeks months years bytes stock weight"
+    "media data news series species staff equipment information feedback inventory software hardware furniture fish sheep history stock"
 )
 _ENDS_IN_S = word_set("status bonus campus virus bus gas lens address access process business class pass boss loss cross press")
 _MONTHS = (
