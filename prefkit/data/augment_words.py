@@ -15,7 +15,7 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
+_CHUNK = re.compile(r"[^\W_]+")
 _IRREGULAR = {
     "person": "people", "child": "children", "man": "men", "woman": "women", "foot": "feet", "tooth": "teeth", "mouse": "mice",
     "criterion": "criteria", "analysis": "analyses", "basis": "bases", "leaf": "leaves", "life": "lives", "half": "halves",
@@ -42,7 +42,7 @@ def words_of(name: str) -> list[str]:
     >>> words_of("BillingPostalCode"), words_of("order_lines"), words_of("sbCustID2")
     (['billing', 'postal', 'code'], ['order', 'lines'], ['sb', 'cust', 'id', '2'])
     """
-    return [part.lower() for part in _PARTS.findall(name)] or [name.strip().lower() or "value"]
+    return [part.lower() for chunk in _CHUNK.findall(name) for part in _humps(chunk)] or [name.strip().lower() or "value"]
 
 
 def shared_prefix(names: Sequence[Sequence[str]]) -> int:
@@ -102,6 +102,18 @@ def day(date: str) -> str:
 def month(date: str) -> str:
     """The month of a date: March 2021."""
     return f"{_MONTHS[int(date[5:7]) - 1]} {date[:4]}"
+
+
+def _humps(chunk: str) -> list[str]:
+    """A chunk of letters and digits cut where a word begins: InvoiceLine, HTTPStatus, address1."""
+    parts = [chunk[0]]
+    for before, here, after in zip(chunk, chunk[1:], [*chunk[2:], ""], strict=False):
+        begins = here.isupper() and (not before.isupper() or after.islower())
+        if begins or here.isdigit() != before.isdigit():
+            parts.append(here)
+        else:
+            parts[-1] += here
+    return parts
 
 
 def _plural(word: str) -> str:
