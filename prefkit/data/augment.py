@@ -231,8 +231,13 @@ class _Judge:
 
     def _result(self, sql: str) -> tuple[str, tuple[list[str], list[tuple]] | None]:
         first = None
+        ends = _at_the_limit(sql)
         for file in self._files:
             result = query(self._scheduler, file, sql, self._timeout_s, MOST_ROWS + 1)
+            tied = query(self._scheduler, file, ends, self._timeout_s).rows if ends else []
+            if len(tied) == 2 and tied[0] == tied[1]:
+                # Small databases the verifier has looked through for this; of large ones it makes no copy.
+                return "gold is ambiguous: LIMIT cuts through ties", None
             first = first or (result.columns, result.rows[:3])
             if problem := _result_problem(result.rows):
                 return problem, None
@@ -266,6 +271,21 @@ def _lesser(sql: str) -> Iterator[tuple[str, str]]:
     if tree.args.get("limit") is not None:
         tree.set("limit", None)
         yield "LIMIT", tree.sql("sqlite")
+
+
+def _at_the_limit(sql: str) -> str:
+    """The sort keys of the last row that a query's LIMIT takes and of the first that it leaves; "" for a query without one."""
+    import sqlglot
+    from sqlglot import expressions as exp
+
+    tree = sqlglot.parse_one(sql, read="sqlite")
+    limit, order = tree.args.get("limit"), tree.args.get("order")
+    if limit is None or order is None:
+        return ""
+    tree.set("expressions", [key.this.copy() for key in order.expressions])
+    tree.set("limit", exp.Limit(expression=exp.Literal.number(2)))
+    tree.set("offset", exp.Offset(expression=exp.Literal.number(int(limit.expression.name) - 1)))
+    return tree.sql("sqlite")
 
 
 def examples_to_read(made: Augmented, number: int = 10) -> list[tuple[Row, list[str], list[tuple]]]:

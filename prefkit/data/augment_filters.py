@@ -14,6 +14,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any
 
 from prefkit.data.augment_profile import Column, Table, sayable
@@ -105,10 +106,9 @@ def _value_filters(column: Column, sql: str, draw: random.Random) -> Iterator[Fi
         noun = f"the {column.said} {one} or {other}"
         yield _condition(column, f"{sql} IN ({literal(one)}, {literal(other)})", noun, f"{verb} {one} or {other}", count + more)
     if column.category:
-        total = sum(count for _, count in column.values)
         for value, count in chosen[:4]:
             noun = f"any {column.said} other than {value}"
-            yield _condition(column, f"{sql} <> {literal(value)}", noun, f"{verb} not {value}", total - count)
+            yield _condition(column, f"{sql} <> {literal(value)}", noun, f"{verb} not {value}", column.filled - count)
 
 
 def _like_filters(column: Column, sql: str, draw: random.Random) -> Iterator[Filter]:
@@ -121,36 +121,35 @@ def _like_filters(column: Column, sql: str, draw: random.Random) -> Iterator[Fil
         name = _some(column.said)
         if begins and begins < inside:
             noun = f"{name} that starts with '{word}'"
-            yield _condition(column, f"{sql} LIKE {literal(word + '%')}", noun, f"starts with '{word}'", begins)
-        yield _condition(column, f"{sql} LIKE {literal('%' + word + '%')}", f"{name} containing '{word}'", f"contains '{word}'", inside)
+            yield _condition(column, f"{sql} LIKE {literal(word + '%')}", noun, f"starts with '{word}'", round(column.scale * begins))
+        noun, condition = f"{name} containing '{word}'", f"{sql} LIKE {literal('%' + word + '%')}"
+        yield _condition(column, condition, noun, f"contains '{word}'", round(column.scale * inside))
 
 
 def _number_filters(column: Column, sql: str) -> Iterator[Filter]:
     counted = sorted((float(value), count) for value, count in column.values)  # pyright: ignore[reportArgumentType]
-    values = [value for value, count in counted for _ in range(min(count, 50))]
-    scale = sum(count for _, count in counted) / max(1, len(values))
+    values, upto = [value for value, _ in counted], [0, *accumulate(count for _, count in counted)]
+    total = upto[-1]
+
+    def below(limit: float, with_itself: bool) -> int:
+        return upto[(bisect.bisect_right if with_itself else bisect.bisect_left)(values, limit)]
+
     verb, name = "are" if is_plural(column.said) else "is", _some(column.said)
-    seen = set()
-    for place in (0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97):
-        limit = _rounded(values[min(len(values) - 1, int(place * len(values)))], column.kind == "integer")
-        if limit in seen:
-            continue
-        seen.add(limit)
-        below, upto = bisect.bisect_left(values, limit), bisect.bisect_right(values, limit)
+    places = (values[min(bisect.bisect_left(upto, place * total), len(values)) - 1] for place in (0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97))
+    limits = sorted({_rounded(value, column.kind == "integer") for value in places})
+    for limit in limits:
         for operator, said, rows in (
-            (">", "above", len(values) - upto),
-            (">=", "of at least", len(values) - below),
-            ("<", "below", below),
-            ("<=", "of at most", upto),
+            (">", "above", total - below(limit, True)),
+            (">=", "of at least", total - below(limit, False)),
+            ("<", "below", below(limit, False)),
+            ("<=", "of at most", below(limit, True)),
         ):
             predicate = f"{verb} {said.removeprefix('of ')} {limit}"
-            yield _condition(column, f"{sql} {operator} {literal(limit)}", f"{name} {said} {limit}", predicate, round(scale * rows))
-    for low, high in zip(sorted(seen), sorted(seen)[1:], strict=False):
-        rows = bisect.bisect_right(values, high) - bisect.bisect_left(values, low)
-        said = f"between {low} and {high}"
-        yield _condition(
-            column, f"{sql} BETWEEN {literal(low)} AND {literal(high)}", f"{name} {said}", f"{verb} {said}", round(scale * rows)
-        )
+            yield _condition(column, f"{sql} {operator} {literal(limit)}", f"{name} {said} {limit}", predicate, round(column.scale * rows))
+    for low, high in pairwise(limits):
+        said, condition = f"between {low} and {high}", f"{sql} BETWEEN {literal(low)} AND {literal(high)}"
+        rows = below(high, True) - below(low, False)
+        yield _condition(column, condition, f"{name} {said}", f"{verb} {said}", round(column.scale * rows))
 
 
 def _rounded(value: float, whole: bool) -> Any:
@@ -169,7 +168,7 @@ def _date_filters(column: Column, sql: str, draw: random.Random) -> Iterator[Fil
         rows = sum(count for date, count in dates if first <= date < end)
         phrases = {"with": f"{name} {said}", "have": f"{'were ' if whose else 'have '}{name.removeprefix('with ')} {said}"}
         phrases["whose"] = f"that were {name} {said}" if whose else f"whose {column.said} is {said}"
-        return Filter(Piece(condition, phrases, (column.name,)), rows)
+        return Filter(Piece(condition, phrases, (column.name,)), round(column.scale * rows))
 
     years = sorted({date[:4] for date, _ in dates})
     for year in years if len(years) <= 12 else draw.sample(years, 12):
@@ -213,7 +212,7 @@ def _flag_filters(column: Column, sql: str) -> Iterator[Filter]:
 
 
 def _null_filters(column: Column, sql: str) -> Iterator[Filter]:
-    filled = sum(count for _, count in column.values)
+    filled = column.filled
     share = column.nulls / column.rows
     missing = round(filled * share / (1 - share))
     yield Filter(

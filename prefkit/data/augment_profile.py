@@ -16,6 +16,7 @@ values all stand there, counts as one.
 
 from __future__ import annotations
 
+import datetime
 import re
 import sqlite3
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ _SHORT = {
     "qty": "quantity", "amt": "amount", "desc": "description", "addr": "address", "dt": "date", "cust": "customer",
     "dept": "department", "emp": "employee", "txn": "transaction", "yr": "year", "pct": "percent", "dob": "date of birth",
 }  # fmt: skip
-_DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?")
 
 
@@ -49,8 +50,9 @@ _TIME = re.compile(r"[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?")
 class Column:
     """A column. sql: its name as a query writes it. said: as a person says it. kind: text, date, datetime, integer, real, flag or other.
 
-    rows, nulls: over all data instances. distinct: of the first instance. values: (value, how often), the commonest first, of the values
-    that stand in every instance, at most MOST_VALUES. unique: no value stands twice, in any instance.
+    rows, nulls: over all data instances. distinct, filled: different values, and rows with any, of the first instance. values: (value,
+    how often there), the commonest first, of the values that stand in every instance, at most about MOST_VALUES. unique: no value stands
+    twice, in any instance.
     """
 
     table: str
@@ -62,8 +64,14 @@ class Column:
     rows: int
     nulls: int
     distinct: int
+    filled: int
     unique: bool
     values: tuple[tuple[object, int], ...]
+
+    @property
+    def scale(self) -> float:
+        """Rows of the first instance for each row that `values` counts."""
+        return self.filled / max(1, sum(count for _, count in self.values))
 
     @property
     def category(self) -> bool:
@@ -190,15 +198,22 @@ def _column(connections: Sequence[sqlite3.Connection], table: str, name: str, sa
         rows=rows,
         nulls=rows - sum(filled),
         distinct=distinct[0],
+        filled=filled[0],
         unique=sum(filled) == rows and distinct == filled,
         values=values,
     )
 
 
 def _values(connections: Sequence[sqlite3.Connection], table: str, name: str) -> tuple[tuple[object, int], ...]:
-    """The values with their counts in the first instance, of those that stand in every instance; none where text is not UTF-8."""
+    """The values with their counts in the first instance, of those that stand in every instance; none where text is not UTF-8.
+
+    Of too many, the commonest and an even spread.
+    """
     column = quoted(name)
-    listed = f"SELECT {column}, COUNT(*) FROM {quoted(table)} WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_VALUES}"
+    counted = f"SELECT {column} AS v, COUNT(*) AS c FROM {quoted(table)} WHERE {column} IS NOT NULL GROUP BY 1"
+    ranks = "row_number() OVER (ORDER BY c DESC, v) AS top, row_number() OVER (ORDER BY v) AS place, COUNT(*) OVER () AS n"
+    chosen = f"n <= {MOST_VALUES} OR top <= {MOST_VALUES // 10} OR place % (n / {MOST_VALUES} + 1) = 0"
+    listed = f"SELECT v, c FROM (SELECT v, c, {ranks} FROM ({counted})) WHERE {chosen} ORDER BY top"
     try:
         found = connections[0].execute(listed).fetchall()
         for other in connections[1:]:
@@ -219,9 +234,20 @@ def _kind(values: Sequence[object]) -> str:
     if not all(isinstance(value, str) for value in values):
         return "other"
     texts = [str(value) for value in values]
-    if all(_DATE.fullmatch(text) for text in texts):
-        return "date"
-    return "datetime" if all(_DATE.match(text) and _TIME.fullmatch(text[10:] or " 00:00") for text in texts) else "text"
+    if not all(map(_dated, texts)):
+        return "text"
+    return "datetime" if any(len(text) > 10 for text in texts) else "date"
+
+
+def _dated(text: str) -> bool:
+    """Whether a text is a date, with or without a time."""
+    if not _DATE.fullmatch(text[:10]) or (len(text) > 10 and not _TIME.fullmatch(text[10:])):
+        return False
+    try:
+        datetime.date.fromisoformat(text[:10])
+    except ValueError:  # 30 February
+        return False
+    return True
 
 
 def _declared_links(connection: sqlite3.Connection, tables: dict[str, Table]) -> list[Link]:
