@@ -250,7 +250,7 @@ class _Judge:
         idle: defaultdict[int, str] = defaultdict(str)
         for (number, part, _, _), verdict in zip(parts, list(verdicts), strict=True):
             if verdict.status is Status.PASS:
-                idle[number] = f"its {part.partition(' ')[0] if part.startswith('condition') else part} changes nothing"
+                idle[number] = f"{'one of its conditions' if part.startswith('condition') else f'its {part}'} changes nothing"
         return idle
 
 

@@ -35,7 +35,7 @@ from prefkit.errors import DataError
 
 _SLOT = re.compile(r"(?P<role>\w+)(?: of (?P<of>\w+))?(?: but (?P<but>\w+))?")
 _NOT_ADDED = word_set("age rating score rate percent percentage share ratio average height width length price temperature rank discount")
-COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
+COUNTS = (2, 3, 5, 10, 20, 50, 100)
 Groups = list[list[Piece]]
 """What can stand in a slot, in groups of which each is as likely as the others: conditions by column, say."""
 
@@ -186,7 +186,7 @@ class Binder:
             sql = _sql(table, column, joined)
             words = {"AVG": "average", "MIN": "lowest", "MAX": "highest"}
             if not set(column.said.split(" ")) & _NOT_ADDED:
-                words["SUM"] = "total"
+                words["SUM"] = "overall" if "total" in column.said.split(" ") else "total"
             found.append([Piece(f"{name}({sql})", {"said": f"{word} {column.said}"}, (column.name,)) for name, word in words.items()])
         return found
 

@@ -98,10 +98,12 @@ def _condition(column: Column, sql: str, noun: str, predicate: str, rows: int) -
 
 def _value_filters(column: Column, sql: str, draw: random.Random) -> Iterator[Filter]:
     known = [(value, count) for value, count in column.values if sayable(value)]
-    chosen = known[:12] + draw.sample(known[12:], min(12, max(0, len(known) - 12)))
+    chosen = draw.sample(known, min(4, len(known))) if column.contact else known[:12] + draw.sample(known[12:], min(12, len(known[12:])))
     verb = "are" if is_plural(column.said) else "is"
     for value, count in chosen:
         yield _condition(column, f"{sql} = {literal(value)}", f"the {column.said} {value}", f"{verb} {value}", count)
+    if column.contact:
+        return
     for (one, count), (other, more) in zip(chosen[::2], chosen[1::2], strict=False):
         noun = f"the {column.said} {one} or {other}"
         yield _condition(column, f"{sql} IN ({literal(one)}, {literal(other)})", noun, f"{verb} {one} or {other}", count + more)

@@ -75,9 +75,15 @@ class Column:
 
     @property
     def category(self) -> bool:
-        few = 2 <= self.distinct <= 40 and 10 * self.distinct <= 6 * self.rows
+        few = 2 <= self.distinct <= 40 and 10 * self.distinct <= 6 * self.filled and not self.contact
         kinds = self.kind == "text" or (self.kind == "integer" and self.distinct <= 12)
         return few and kinds and not self.key and not self.nulls and all(sayable(value) for value, _ in self.values)
+
+    @property
+    def contact(self) -> bool:
+        """Whether it says how to reach somebody, or is a code: nobody groups by it."""
+        words = self.said.split(" ")
+        return words[-1] in _CODES or bool(set(words) & _NO_LABEL)
 
     @property
     def number(self) -> bool:

@@ -70,11 +70,11 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> SqlTask:
 @pytest.fixture(scope="module")
 def made(task: SqlTask) -> Augmented:
     with Scheduler(workers=2) as scheduler:
-        return augment(task, PATTERNS, scheduler, count=150, seed=4)
+        return augment(task, PATTERNS, scheduler, count=80, seed=4)
 
 
 def test_every_question_is_right_on_both_instances_and_needs_all_of_its_query(task: SqlTask, made: Augmented) -> None:
-    assert len(made.rows) == 150
+    assert len(made.rows) == 80
     files = task.databases["shop"]
     for row in made.rows:
         for file in files:
@@ -88,21 +88,21 @@ def test_every_question_is_right_on_both_instances_and_needs_all_of_its_query(ta
 def test_rows_are_marked_and_their_own_verifier_passes_them(task: SqlTask, made: Augmented) -> None:
     assert {(row["source"], row["split"]) for row in made.rows} == {("augmented", "train")}
     assert {row["pattern"] for row in made.rows} <= {pattern.id for pattern in PATTERNS}
-    assert len({row["id"] for row in made.rows}) == len({tuple(words(row["question"])) for row in made.rows}) == 150
+    assert len({row["id"] for row in made.rows}) == len({tuple(words(row["question"])) for row in made.rows}) == 80
     from prefkit.verify.sql import SqlCheck
 
     files = tuple(map(str, task.databases["shop"]))
     with Scheduler(workers=2) as scheduler:
         verdicts = list(scheduler.verify(SqlCheck(row["id"], row["sql"], (row["sql"],), files) for row in made.rows))
-    assert Counter(verdict.status for verdict in verdicts) == {"PASS": 150}
+    assert Counter(verdict.status for verdict in verdicts) == {"PASS": 80}
 
 
 def test_they_are_balanced_over_levels_patterns_and_tables(made: Augmented) -> None:
     levels = Counter(row["level"] for row in made.rows)
     assert set(levels) == {1, 2, 3, 4, 5}
     assert max(levels.values()) - min(levels.values()) <= 6
-    assert max(Counter(row["pattern"] for row in made.rows).values()) <= 10
-    assert min(made.tables[name] for name in ("Region", "Customer", "PurchaseOrder")) >= 15
+    assert max(Counter(row["pattern"] for row in made.rows).values()) <= 8
+    assert min(made.tables[name] for name in ("Region", "Customer", "PurchaseOrder")) >= 8
 
 
 def test_nothing_is_shared_with_held_out_questions(task: SqlTask, made: Augmented) -> None:
@@ -110,7 +110,7 @@ def test_nothing_is_shared_with_held_out_questions(task: SqlTask, made: Augmente
     forms = {form for example in held_out for gold in example.golds for form in query_forms(gold)}
     assert not [row for row in made.rows if query_forms(row["sql"]) & forms]
     assert not [row for row in made.rows if row["sql"].startswith("SELECT SUM(Total) FROM PurchaseOrder WHERE Status = ")]
-    assert made.dropped["the query form of a held-out question"] >= 3
+    assert made.dropped["the query form of a held-out question"] >= 1
     assert any("LIMIT cuts through ties" in reason for reason in made.dropped)
     assert any("changes nothing" in reason for reason in made.dropped)
 
