@@ -294,10 +294,13 @@ def examples_to_read(made: Augmented, number: int = 10) -> list[tuple[Row, list[
     for row in made.rows:
         if row["id"] in made.results:
             by_level[row["level"]].append(row)
-    queues = {level: deque(_spread(rows)) for level, rows in sorted(by_level.items())}
+    queues = [_spread(rows) for _, rows in sorted(by_level.items())]
     chosen: list[Row] = []
-    while len(chosen) < number and any(queues.values()):
-        chosen += [queue.popleft() for queue in queues.values() if queue][: number - len(chosen)]
+    while len(chosen) < number and any(queues):
+        for queue in queues:
+            if queue and len(chosen) < number:
+                shown = {row["pattern"] for row in chosen}
+                chosen.append(queue.pop(next((place for place, row in enumerate(queue) if row["pattern"] not in shown), 0)))
     return [(row, *made.results[row["id"]]) for row in sorted(chosen, key=lambda row: row["level"])]
 
 

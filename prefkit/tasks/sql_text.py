@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\b\d+(?:\.\d+)?\b|\s+")
 _LITERAL = re.compile(r"['\d]")
@@ -57,7 +58,7 @@ def query_forms(sql: str) -> set[str]:
     except SqlglotError:
         return forms
 
-    def bare(node: exp.Expression) -> exp.Expression:
+    def bare(node: Any) -> Any:
         if isinstance(node, exp.Literal):
             return exp.Placeholder()
         if isinstance(node, exp.Alias):
