@@ -16,13 +16,14 @@ COMMANDS = {
     "recipes": "the loops there are, and which leads to which",
     "doctor": "what works on this machine, what is missing, and the mend",
     "ready": "has this task a verifier, and this model anything to learn?",
+    "augment": "more training questions for your own schema, executed and marked",
     "verify": "one verdict for each line of a file of answers",
     "ask": "base and trained answer to a question, side by side, with their rows",
     "audit": "execute a run's verdicts again and compute every figure of its report again",
     "evaluate": "measure a run, an adapter or a model on every held-out question",
     "report": "write a run's report again, and open it",
     "export": "a run's adapter or merged model, with its card",
-    "datasets": "build or check the data of a task",
+    "datasets": "build or check the data of a task, or derive a second data instance",
 }
 EXAMPLE = "prefkit recipe sql-gen"
 STOPPED, BROKEN_PIPE = 130, 141

@@ -156,7 +156,7 @@ def load_task(recipe: Recipe) -> SqlTask:
     """The recipe's task: a shipped dataset, or the user's own database and questions."""
     task, cache = recipe.task, resources.cache_dir()
     if task.database is not None and task.questions is not None:
-        return SqlTask.from_user(task.database, task.questions, values=task.schema_values, timeout_s=task.timeout_s)
+        return SqlTask.from_user(task.database, task.questions, task.schema_values, task.timeout_s, task.augmented)
     folder = Path(task.dataset) if Path(task.dataset).is_dir() else resources.dataset_path(task.dataset)
     return SqlTask.from_dataset(folder, cache, values=task.schema_values, timeout_s=task.timeout_s)
 

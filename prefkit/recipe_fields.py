@@ -28,6 +28,7 @@ class Task(Group):
     dataset: str = Field(default="sql-gen", description="a shipped dataset; not used where database and questions are given")
     database: str | list[str] | None = Field(default=None, description="your SQLite file, or several with one schema and other rows")
     questions: str | None = Field(default=None, description="your questions with their SQL, .csv or .jsonl")
+    augmented: str | None = Field(default=None, description="questions that `prefkit augment` made from your database; they only train")
     schema_values: bool = Field(default=True, description="whether the prompt shows example values of each column")
     timeout_s: float = Field(default=2.0, gt=0, le=600, description="time limit of one query in seconds")
 
@@ -38,6 +39,8 @@ class Task(Group):
         if (self.database is None) != (self.questions is None):
             given, missing = ("database", "questions") if self.questions is None else ("questions", "database")
             raise ValueError(f"task.{given} is given but task.{missing} is not; your own data needs both: add --set task.{missing}=FILE")
+        if self.augmented is not None and self.questions is None:
+            raise ValueError("task.augmented is given but task.questions is not; augmented questions train beside questions of your own.")
         return self
 
 

@@ -69,6 +69,17 @@ def seconds(text: str) -> float:
     return value
 
 
+def share(text: str) -> float:
+    """A part above 0 and up to 1, as the `type` of an argument."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0 and up to 1")
+    return value
+
+
 def recipe_options(parser: Parser) -> None:
     """The options that choose and change a recipe."""
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""`prefkit datasets`: build or check the data of a task."""
+"""`prefkit datasets`: build or check the data of a task, or derive a second data instance of a database."""
 
 from __future__ import annotations
 
@@ -6,32 +6,43 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from prefkit.commands.arguments import Parser
+from prefkit.commands.arguments import Parser, share, whole
 
-ABOUT = "Build a dataset's splits and databases from its sources, or check it for faults (golds, style, counts, leakage)."
+ABOUT = (
+    "Build a dataset's splits and databases from its sources, or check it for faults (golds, style, counts, leakage). "
+    "Or derive a second data instance of your own SQLite file: rows sampled with keys intact, values shuffled within columns."
+)
 EXAMPLE = "prefkit datasets build sql-gen --to my-copy"
 
 
 def arguments(parser: Parser) -> None:
     parser.add_argument(
-        "action", choices=("build", "check"), metavar="build|check", help="write it, or look for faults (exit code 1 where there are any)"
+        "action",
+        choices=("build", "check", "instance"),
+        metavar="build|check|instance",
+        help="write it, look for faults (exit code 1 where there are any), or derive a second data instance",
     )
-    parser.add_argument("name", metavar="NAME", help="a shipped dataset, or a folder laid out like one")
+    parser.add_argument("name", metavar="NAME|FILE", help="a shipped dataset, or a folder laid out like one; instance: an SQLite file")
     parser.add_argument(
         "--to", type=Path, metavar="DIR", help="build: where to (else the splits into the dataset's folder, the databases into the cache)"
     )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="instance: the new file (else NAME-2 in the working folder)")
+    parser.add_argument("--share", type=share, metavar="S", help="instance: the least part of each table's rows that is kept (0.7)")
+    parser.add_argument("--seed", type=whole(0), metavar="N", help="instance: seed of the sample and the shuffle (0)")
 
 
 def run(options: Any) -> int:
     from prefkit.errors import DataError
     from prefkit.resources import dataset_path
 
+    taken = {"build": ("to",), "check": (), "instance": ("out", "share", "seed")}[options.action]
+    for name in ("to", "out", "share", "seed"):
+        if name not in taken and getattr(options, name) is not None:
+            raise DataError(f"--{name} is no option of datasets {options.action}; `prefkit datasets --help` says what it takes.")
+    if options.action == "instance":
+        return _instance(Path(options.name), options)
     folder = Path(options.name) if (Path(options.name) / "databases").is_dir() else dataset_path(options.name)
-    if options.action == "build":
-        return _build(folder, options.to)
-    if options.to is not None:
-        raise DataError("--to says where a dataset is built; check takes none.")
-    return _check(folder)
+    return _build(folder, options.to) if options.action == "build" else _check(folder)
 
 
 def _build(folder: Path, target: Path | None) -> int:
@@ -69,3 +80,30 @@ def _check(folder: Path) -> int:
         print(shown(fault))
     print(f"{folder.name}: {len(faults)} fault{'' if len(faults) == 1 else 's'}" if faults else f"{folder.name}: no faults")
     return 1 if faults else 0
+
+
+def _instance(source: Path, options: Any) -> int:
+    from prefkit.commands.terminal import console, shown, table
+    from prefkit.data.instance import SHARE, derive_instance
+
+    target = options.out or Path(f"{source.stem}-2{source.suffix}")
+    made = derive_instance(source, target, options.share or SHARE, options.seed or 0)
+    rows = [
+        [
+            shown(one.name),
+            str(one.before),
+            str(one.after),
+            ", ".join(" + ".join(map(shown, group)) for group in one.shuffled),
+            ", ".join(map(shown, one.kept)),
+        ]
+        for one in made
+    ]
+    console().print(table(["table", "rows", "kept", "shuffled", "as it was"], rows, right=(1, 2)))
+    print()
+    for one in made:
+        if one.orphans:
+            print(f"{shown(one.name)}: {one.orphans} of the rows left out refer to rows that are not there")
+        if one.problem:
+            print(f"{shown(one.name)}: sampled only, because shuffled values would break a constraint ({shown(one.problem)})")
+    print(f"{shown(target)}: keys and pages checked; {shown(source)} is as it was")
+    return 0

@@ -1,12 +1,13 @@
-"""Questions that are nearly the same: found by the words they share, without comparing each with each."""
+"""Questions that are nearly the same, found by the words they share, and what training must not share with held-out questions."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from prefkit.tasks.sql_text import words
+from prefkit.tasks.base import Example
+from prefkit.tasks.sql_text import query_forms, words
 
 NEAR = 0.8
 """Shared words over all words (Jaccard) from which on two questions count as nearly the same."""
@@ -36,3 +37,21 @@ def near_duplicates(questions: Sequence[str], others: Sequence[str], least: floa
 def _rarest(group: frozenset[str], frequency: Counter[str], least: float) -> list[str]:
     kept = len(group) - math.ceil(least * len(group) - 1e-9) + 1
     return sorted(group, key=lambda word: (frequency[word], word))[:kept]
+
+
+class HeldOut:
+    """What training must not share with held-out questions: a query form with its columns, and nearly all of the words."""
+
+    def __init__(self, examples: Iterable[Example]) -> None:
+        examples = list(examples)
+        self._forms = {form for example in examples for gold in example.golds for form in query_forms(gold)}
+        self._words = [frozenset(words(example.question)) for example in examples]
+
+    def shares_form(self, golds: Iterable[str]) -> bool:
+        """Whether one of the queries has the form of a held-out one."""
+        return any(query_forms(gold) & self._forms for gold in golds)
+
+    def shares_words(self, question: str) -> bool:
+        """Whether it shares at least `NEAR` of its words with a held-out question."""
+        asked = frozenset(words(question))
+        return any(len(asked & other) >= NEAR * len(asked | other) for other in self._words)

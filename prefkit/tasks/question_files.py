@@ -16,13 +16,18 @@ from prefkit.tasks.names import SPLITS
 
 GOLD_COLUMNS = ("sql", "gold", "query")
 COLUMNS = ("question", *GOLD_COLUMNS, "level", "split", "id")
+AUGMENTED = "augmented"
+"""The `source` of a question that was made from the schema: it trains, and is never held out."""
 MOST_SHOWN = 10
 _SPLIT_NAMES = {**{split: split for split in SPLITS}, "training": "train", "valid": "validation", "val": "validation", "dev": "validation"}
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One row of a file: `line` is where it begins, counted from 1; `level` and `split` are None where the file does not say."""
+    """One row of a file: `line` is where it begins, counted from 1; `level` and `split` are None where the file does not say.
+
+    augmented: made from the schema; `pattern` names the pattern it was made of.
+    """
 
     line: int
     question: str
@@ -30,13 +35,16 @@ class Question:
     level: int | None
     split: str | None
     id: str
+    augmented: bool = False
+    pattern: str | None = None
 
 
 def read_questions(path: Path) -> tuple[list[Question], list[str]]:
     """The rows of a .csv or .jsonl file, and notes on what was not used.
 
-    The file has `question` and one of `sql`, `gold`, `query`; it may have `level` (1 to 5), `split` and `id`. In JSON lines the
-    query may be a list of accepted queries. Raises DataError that lists the faults with their lines.
+    The file has `question` and one of `sql`, `gold`, `query`; it may have `level` (1 to 5), `split`, `id`, and the `source` and `pattern`
+    that `prefkit augment` writes. In JSON lines the query may be a list of accepted queries. Raises DataError that lists the faults with
+    their lines.
     """
     text = _text(path)
     if path.suffix.lower() == ".csv":
@@ -51,7 +59,8 @@ def read_questions(path: Path) -> tuple[list[Question], list[str]]:
     for line, record in records:
         if isinstance(record, str):
             continue
-        unused.update(str(key) for key in record if key not in COLUMNS)
+        known = (*COLUMNS, "source", "pattern") if record.get("source") == AUGMENTED else COLUMNS
+        unused.update(str(key) for key in record if key not in known)
         try:
             rows.append(_question(line, record))
         except ValueError as error:
@@ -152,13 +161,18 @@ def _question(line: int, record: dict[str, Any]) -> Question:
     golds = value if isinstance(value, list) else [value]
     if not all(isinstance(gold, str) and gold.strip() for gold in golds):
         raise ValueError(f"the query in {given[0]} is empty or no text.")
+    split, augmented = _split(record.get("split")), record.get("source") == AUGMENTED
+    if augmented and split not in (None, "train"):
+        raise ValueError(f"a question made from the schema ({AUGMENTED}) can only train, but its split is {split}; leave the split empty.")
     return Question(
         line=line,
         question=question.strip(),
         golds=tuple(gold.strip().rstrip(";").strip() for gold in golds),
         level=_level(record.get("level")),
-        split=_split(record.get("split")),
+        split=split,
         id=str(record.get("id") or f"q{line}").strip(),
+        augmented=augmented,
+        pattern=str(record["pattern"]) if augmented and record.get("pattern") else None,
     )
 
 

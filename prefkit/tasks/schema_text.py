@@ -50,7 +50,7 @@ def schema_text(databases: Sequence[str | Path], values: bool = True) -> str:
     connections: list[sqlite3.Connection] = []
     try:
         connections += [connect(path) for path in databases]
-        tables = _tables(connections[0])
+        tables = table_names(connections[0])
         if not tables:
             raise DatabaseError(f"{databases[0]} has no tables: fill it first, or name another file.")
         return "\n".join(_table_line(connections, table, values) for table in tables)
@@ -59,7 +59,7 @@ def schema_text(databases: Sequence[str | Path], values: bool = True) -> str:
             connection.close()
 
 
-def _tables(connection: sqlite3.Connection) -> list[str]:
+def table_names(connection: sqlite3.Connection) -> list[str]:
     """Tables in the order of their making, without SQLite's own and those that full-text tables keep for themselves."""
     listed = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
     # Empty before SQLite 3.37, which has no table_list.
@@ -72,14 +72,14 @@ def _table_line(connections: list[sqlite3.Connection], table: str, values: bool)
     targets = _targets(first, table)
     columns = []
     for _, name, kind, *_ in first.execute(f"PRAGMA table_info({_quoted(table)})"):
-        text = _as_written(first, name, table)
+        text = as_written(first, name, table)
         if name in targets:
             text += f" -> {targets[name]}"
         elif values and ("CHAR" in kind.upper() or "TEXT" in kind.upper() or not kind):
             few = _few_values(connections, table, name)
             text += f" ({', '.join(few)})" if few else ""
         columns.append(text)
-    return f"{_as_written(first, table)}: {', '.join(columns)}"
+    return f"{as_written(first, table)}: {', '.join(columns)}"
 
 
 def _targets(connection: sqlite3.Connection, table: str) -> dict[str, str]:
@@ -90,7 +90,7 @@ def _targets(connection: sqlite3.Connection, table: str) -> dict[str, str]:
             keys = {row[5]: row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(parent)})")}
             target = keys.get(place + 1)
         if target is not None:
-            targets[column] = f"{_as_written(connection, parent)}.{_as_written(connection, target, parent)}"
+            targets[column] = f"{as_written(connection, parent)}.{as_written(connection, target, parent)}"
     return targets
 
 
@@ -118,7 +118,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _as_written(connection: sqlite3.Connection, name: str, table: str | None = None) -> str:
+def as_written(connection: sqlite3.Connection, name: str, table: str | None = None) -> str:
     """The name of a table, or of a column of `table`, as a query has to write it: in quotes where SQLite takes it no other way."""
     if _PLAIN.fullmatch(name):
         try:

@@ -73,16 +73,22 @@ class SqlTask:
 
     @classmethod
     def from_user(
-        cls, database: str | Path | Sequence[str | Path], questions: str | Path, values: bool = True, timeout_s: float = 2.0
+        cls,
+        database: str | Path | Sequence[str | Path],
+        questions: str | Path,
+        values: bool = True,
+        timeout_s: float = 2.0,
+        augmented: str | Path | None = None,
     ) -> SqlTask:
         """The user's own database (or several files of one schema with other rows) and questions (.csv or .jsonl).
 
+        augmented: a file of questions that were made from the schema (`data/augment.py`); they only train.
         Raises DatabaseError for a file that is no database, DataError with file and line for a question that cannot be used.
         """
         from prefkit.tasks.user_questions import read_user_questions
 
         paths = [Path(database)] if isinstance(database, (str, Path)) else [Path(path) for path in database]
-        name, examples, notes = read_user_questions(paths, Path(questions), timeout_s)
+        name, examples, notes = read_user_questions(paths, Path(questions), timeout_s, Path(augmented) if augmented else None)
         return cls(name, {name: paths}, examples, values=values, timeout_s=timeout_s, notes=notes)
 
     @property

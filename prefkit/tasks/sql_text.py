@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\b\d+(?:\.\d+)?\b|\s+")
 _LITERAL = re.compile(r"['\d]")
@@ -38,6 +39,37 @@ def skeleton(sql: str) -> str:
         return "?" if _LITERAL.match(match[0]) else match[0]
 
     return _TOKEN.sub(mask, sql.strip().rstrip(";").strip()).lower()
+
+
+def query_forms(sql: str) -> set[str]:
+    """What identifies a query's form with its columns: its skeleton, and the same without the names of tables before columns and without
+    aliases, so that two ways of writing one form are seen to be the same.
+
+    >>> query_forms("SELECT t.Name FROM Track AS t LIMIT 3") & query_forms("select name from track limit 5")
+    {'select name from track limit ?'}
+    """
+    import sqlglot
+    from sqlglot import expressions as exp
+    from sqlglot.errors import SqlglotError
+
+    forms = {skeleton(sql)}
+    try:
+        tree = sqlglot.parse_one(sql, read="sqlite")
+    except SqlglotError:
+        return forms
+
+    def bare(node: Any) -> Any:
+        if isinstance(node, exp.Literal):
+            return exp.Placeholder()
+        if isinstance(node, exp.Alias):
+            return node.this.transform(bare)
+        if isinstance(node, exp.Column):
+            return exp.column(node.name.lower()) if node.name else node
+        if isinstance(node, exp.Table):
+            return exp.to_table(node.name.lower())
+        return node
+
+    return forms | {tree.transform(bare).sql("sqlite", identify=False).replace('"', "").lower()}
 
 
 def words(question: str) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from prefkit.errors import DatabaseError, DataError
 from prefkit.tasks.base import Example
 from prefkit.tasks.names import SPLITS
-from prefkit.tasks.overlap import near_duplicates
+from prefkit.tasks.overlap import HeldOut, near_duplicates
 from prefkit.tasks.question_files import Question, raise_faults, read_questions
 from prefkit.tasks.schema_text import connect, schema_text
 from prefkit.tasks.sql_text import level_of, normalised, skeleton, words
@@ -20,25 +20,64 @@ SHARES = {"train": 0.60, "validation": 0.15, "test": 0.25}
 _STEPS_PER_SECOND = 10_000_000
 
 
-def read_user_questions(databases: Sequence[Path], questions: Path, timeout_s: float) -> tuple[str, list[Example], list[str]]:
-    """(name of the database, examples, notes). Raises DatabaseError or DataError with the file and the line."""
+def read_user_questions(
+    databases: Sequence[Path], questions: Path, timeout_s: float, augmented: Path | None = None
+) -> tuple[str, list[Example], list[str]]:
+    """(name of the database, examples, notes). Raises DatabaseError or DataError with the file and the line.
+
+    Rows marked as augmented, in either file, only train; in the file `augmented` all are.
+    """
     if not databases:
         raise DatabaseError("no database is named: give an SQLite file.")
     _same_schema(databases)
-    rows, notes = read_questions(questions)
-    faults = _gold_faults(databases, questions, rows, timeout_s)
-    rows, repeated = _without_repeats(questions, rows, faults)
-    raise_faults(questions, faults)
-    if repeated:
-        notes.append(f"{repeated} repeated question{'s' if repeated > 1 else ''} left out: same words and same query as an earlier line")
-    splits, note = _splits(questions, rows)
+    rows, notes = _usable_rows(databases, questions, timeout_s)
+    own, made = [row for row in rows if not row.augmented], [row for row in rows if row.augmented]
+    if augmented is not None:
+        more, said = _usable_rows(databases, augmented, timeout_s)
+        if other := next((row for row in more if not row.augmented), None):
+            mend = "questions of your own stand in task.questions."
+            raise DataError(f"{augmented}, line {other.line}: not marked as augmented; this file is what `prefkit augment` made, {mend}")
+        made, notes = [*made, *more], [*notes, *said]
+    splits, note = _splits(questions, own)
     name = databases[0].stem
-    examples = [Example(row.id, splits[row.line], name, row.level or level_of(row.golds[0]), row.question, _gold(row)) for row in rows]
+    examples = [_example(row, splits[row.line], name) for row in own]
+    if made:
+        added, said = _added(examples, made, name)
+        return name, [*examples, *added], [*notes, note, said, *_leakage_notes(examples)]
     return name, examples, [*notes, note, *_leakage_notes(examples)]
 
 
-def _gold(row: Question) -> str | tuple[str, ...]:
-    return row.golds[0] if len(row.golds) == 1 else row.golds
+def _usable_rows(databases: Sequence[Path], path: Path, timeout_s: float) -> tuple[list[Question], list[str]]:
+    """The rows of a file, each once and with queries that run, and notes."""
+    rows, notes = read_questions(path)
+    faults = _gold_faults(databases, path, rows, timeout_s)
+    rows, repeated = _without_repeats(path, rows, faults)
+    raise_faults(path, faults)
+    if repeated:
+        notes.append(f"{repeated} repeated question{'s' if repeated > 1 else ''} left out: same words and same query as an earlier line")
+    return rows, notes
+
+
+def _example(row: Question, split: str, database: str) -> Example:
+    gold = row.golds[0] if len(row.golds) == 1 else row.golds
+    return Example(row.id, split, database, row.level or level_of(row.golds[0]), row.question, gold, row.pattern)
+
+
+def _added(own: Sequence[Example], made: Sequence[Question], name: str) -> tuple[list[Example], str]:
+    """The augmented questions that may train beside the user's own, and a note."""
+    held_out = HeldOut(example for example in own if example.split != "train")
+    asked = {tuple(words(example.question)) for example in own}
+    ids = {example.id for example in own}
+    added = []
+    for row in made:
+        if row.id in ids:
+            raise DataError(f"the id {row.id} stands in two files of questions; ids name one question each.")
+        if tuple(words(row.question)) not in asked and not held_out.shares_form(row.golds) and not held_out.shares_words(row.question):
+            added.append(_example(row, "train", name))
+            ids.add(row.id)
+    left_out = len(made) - len(added)
+    why = f"; {left_out} left out, which share their words or their query form with your own" if left_out else ""
+    return added, f"{len(added)} augmented questions, made from the schema, which only train{why}"
 
 
 def _same_schema(databases: Sequence[Path]) -> None:
@@ -105,6 +144,8 @@ def _without_repeats(path: Path, rows: Sequence[Question], faults: list[str]) ->
 
 def _splits(path: Path, rows: Sequence[Question]) -> tuple[dict[int, str], str]:
     """line -> split, and a note that says the counts."""
+    if not rows:
+        raise DataError(f"{path} has augmented questions only; give it questions of your own, which are held out.")
     marked = [row for row in rows if row.split]
     if marked and len(marked) < len(rows):
         line = next(row.line for row in rows if not row.split)

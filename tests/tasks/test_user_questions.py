@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections import Counter
@@ -182,6 +183,79 @@ def test_the_users_files_are_left_as_they_were(databases: list[Path], questions_
     task = SqlTask.from_user(databases, questions_csv)
     task.prompt(task.load("test")[0])
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+AUGMENTED = {"source": "augmented", "split": "train", "pattern": "count-where"}
+
+
+def lines(*rows: dict[str, str]) -> str:
+    return "".join(json.dumps(row | {"id": f"augmented-{number}"}) + "\n" for number, row in enumerate(rows, 1))
+
+
+def test_augmented_questions_only_train(databases: list[Path], questions_csv: Path, written: Write) -> None:
+    made = [
+        AUGMENTED | {"question": f"How many orders have an amount above {n}?", "sql": f"SELECT COUNT(*) FROM orders WHERE amount > {n}"}
+        for n in range(1, 7)
+    ]
+    path = written("made.jsonl", lines(*made))
+    alone, task = SqlTask.from_user(databases, questions_csv), SqlTask.from_user(databases, questions_csv, augmented=path)
+    assert {split: len(task.load(split)) for split in task.splits} == {"train": 12, "validation": 2, "test": 2}
+    assert all(task.load(split) == alone.load(split) for split in ("validation", "test"))
+    assert task.load("train")[:6] == alone.load("train")
+    assert {example.pattern for example in task.load("train")} == {None, "count-where"}
+    assert "6 augmented questions, made from the schema, which only train" in task.notes
+    assert not any("not used" in note for note in task.notes)
+
+
+def test_augmented_questions_in_the_users_own_file_only_train_where_splits_are_drawn(databases: list[Path], written: Write) -> None:
+    own = [{"question": f"List {name}", "sql": f"SELECT {name} FROM customers"} for name in ("id", "name", "city", "id, city")]
+    made = [
+        AUGMENTED | {"question": f"How many {n}?", "sql": f"SELECT COUNT(*) FROM orders WHERE {'id = 1 AND ' * n} 1"} for n in range(40)
+    ]
+    for row in made:
+        del row["split"]
+    task = SqlTask.from_user(databases[0], written("all.jsonl", lines(*own, *made)))
+    assert sum(len(task.load(split)) for split in ("validation", "test")) == 2
+    assert not any(example.pattern for split in ("validation", "test") for example in task.load(split))
+    assert len(task.load("train")) == 42
+
+
+def test_augmented_questions_near_a_held_out_one_are_left_out_and_said(databases: list[Path], written: Write) -> None:
+    own = "question,sql,split\nCities?,SELECT city FROM customers,train\nWho?,SELECT name FROM customers,validation\n"
+    own += "How many orders of more than 9 are there?,SELECT COUNT(*) FROM orders AS o WHERE o.amount > 9,test\n"
+    made = [
+        {"question": "Count the orders above 5.", "sql": "SELECT COUNT(*) FROM orders WHERE amount > 5"},  # the form, without the alias
+        {"question": "How many orders of more than 20 are there?", "sql": "SELECT COUNT(id) FROM orders WHERE amount > 20"},  # the words
+        {"question": "cities", "sql": "SELECT DISTINCT city FROM customers"},  # asked by the user
+        {"question": "What is the average amount?", "sql": "SELECT AVG(amount) FROM orders"},
+    ]
+    path = written("made.jsonl", lines(*(AUGMENTED | row for row in made)))
+    task = SqlTask.from_user(databases, written("q.csv", own), augmented=path)
+    assert [example.question for example in task.load("train")] == ["Cities?", "What is the average amount?"]
+    said = "1 augmented questions, made from the schema, which only train"
+    assert f"{said}; 3 left out, which share their words or their query form with your own" in task.notes
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"split": "test"}, r"line 1: a question made from the schema \(augmented\) can only train, but its split is test"),
+        ({"source": "me"}, r"made\.jsonl, line 1: not marked as augmented"),
+        ({"sql": "SELECT gone FROM orders"}, r"made\.jsonl, line 1: the query fails on one\.sqlite \(no such column: gone\)"),
+    ],
+)
+def test_an_augmented_question_that_cannot_be_used_is_refused(
+    databases: list[Path], questions_csv: Path, written: Write, row: dict[str, str], message: str
+) -> None:
+    path = written("made.jsonl", lines(AUGMENTED | {"question": "Orders?", "sql": "SELECT COUNT(id) FROM orders"} | row))
+    with pytest.raises(DataError, match=message):
+        SqlTask.from_user(databases, questions_csv, augmented=path)
+
+
+def test_a_file_of_augmented_questions_alone_is_no_task(databases: list[Path], written: Write) -> None:
+    path = written("made.jsonl", lines(AUGMENTED | {"question": "Orders?", "sql": "SELECT COUNT(*) FROM orders"}))
+    with pytest.raises(DataError, match="augmented questions only; give it questions of your own"):
+        SqlTask.from_user(databases, path)
 
 
 CHINOOK = """question,sql
