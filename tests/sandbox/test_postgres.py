@@ -356,6 +356,11 @@ def test_a_connection_string_shows_its_place_alone(monkeypatch: pytest.MonkeyPat
     assert Dsn(f"host=db.example dbname=shop user=me password='{PASSWORD}'").place == "db.example/shop"
     assert json.loads(job.line())["databases"][0][0] == dsn.whole  # over the pipe it is whole
     assert scrub(f"no: {dsn.whole} and {PASSWORD}", dsn) == "no: *** and ***"
+    for odd in ("p@ss", "p/ss", "p@s/s"):  # signs that should have been written as %40 and %2F
+        assert Dsn(f"postgresql://me:{odd}@db.example/shop").place == "db.example/shop"
+    assert Dsn("dbname=shop password='x host=evil'").place == "local/shop"
+    assert scrub("user p@ss", Dsn("postgresql://me:p%40ss@db.example/shop")) == "user ***"
+    assert scrub("user p1", Dsn("postgresql:///shop?password=p1&sslmode=require")) == "user ***"
     monkeypatch.setenv("SHOP_DSN", dsn.whole)
     assert from_environment("SHOP_DSN") == dsn
     monkeypatch.delenv("SHOP_DSN")
@@ -390,7 +395,7 @@ def test_a_lost_connection_is_made_anew(run: Run, server: Server) -> None:
 
 
 def test_no_query_outlives_a_worker_that_is_killed(server: Server) -> None:
-    active = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'prefkit_reader' AND state = 'active'"
+    active = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'prefkit_reader' AND state = 'active' AND query LIKE 'FETCH%'"
     with WorkerPool(1, {"postgres": "P"}) as pool:
         pool.submit(PostgresJob("SELECT count(*) FROM generate_series(1, 1000000000000)", ((server.dsn(), ""),), SqlLimits(60.0)))
         deadline = time.monotonic() + 30

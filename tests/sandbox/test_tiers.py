@@ -142,8 +142,9 @@ def test_a_cause_without_a_known_mend_stays_as_it_is() -> None:
 
 
 def test_there_is_no_other_worker() -> None:
-    with pytest.raises(ValueError, match="no worker"):
-        command("zygote", "P")
+    for kind, tier in (("zygote", "P"), ("duckdb", "P"), ("sqlite", "A"), ("postgres", "B"), ("perl", "A")):
+        with pytest.raises(ValueError, match="no worker"):
+            command(kind, tier)
     with pytest.raises(ValueError, match="A or B"):
         probe_code("P")
 

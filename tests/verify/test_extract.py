@@ -72,6 +72,42 @@ def test_found(text: str, sql: str) -> None:
     assert extract_sql(text) == sql
 
 
+FROM_FIRST = {
+    "FROM t SELECT a": "FROM t SELECT a",
+    "FROM t": "FROM t",
+    "from t select a where b = 1;": "from t select a where b = 1",
+    "Here it is:\n\nFROM t SELECT a;\n\nHope this helps!": "FROM t SELECT a",
+    "```sql\nFROM t\n```": "FROM t",
+    "Use `FROM t`.": "FROM t",
+    "PIVOT t ON a USING sum(b)": "PIVOT t ON a USING sum(b)",
+    "From the data we can see: SELECT a FROM t": "SELECT a FROM t",
+    "Use the following query: SELECT a FROM t": "SELECT a FROM t",
+    "Table 3 shows it: SELECT a FROM t": "SELECT a FROM t",
+    "SELECT bad( FROM t": "SELECT bad( FROM t",
+    "SELECT bad(\n\nFROM t": "SELECT bad(\n\nFROM t",
+    "a, b\nFROM t": None,
+    "From what I know, no.": None,
+}
+"""What DuckDB alone takes for queries, and what it must not make of others."""
+
+
+@pytest.mark.parametrize(("text", "sql"), FROM_FIRST.items())
+def test_from_may_stand_first_where_the_engine_is_duckdb(text: str, sql: str | None) -> None:
+    assert extract_sql(text, "duckdb") == sql
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres"])
+@pytest.mark.parametrize("text", ["COPY t TO 'x'", "SET statement_timeout = 0", "```\nLOAD 'x'\n```", "CALL f()"])
+def test_statements_of_an_engine_are_found_so_that_they_can_be_refused(text: str, engine: str) -> None:
+    assert extract_sql(text, engine) == text.strip("`\n")
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_from_is_no_beginning_elsewhere(engine: str) -> None:
+    assert extract_sql("FROM t", engine) is None
+    assert extract_sql("FROM t SELECT a", engine) == "SELECT a"
+
+
 @pytest.mark.parametrize(
     "text",
     [
