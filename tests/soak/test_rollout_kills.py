@@ -1,6 +1,6 @@
 """Rollouts, corrections and pairs that are killed at random moments and resumed are those of a run that nobody touched.
 
-Takes about ten minutes. Everything before the training rows is run up to its end once; each kill works on a copy of that in which the
+Takes about a quarter of an hour. Everything before the training rows is run up to its end once; each kill works on a copy of that in which the
 stages that sample and pair have yet to run, so that no training is repeated.
 """
 
