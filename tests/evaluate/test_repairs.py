@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prefkit.evaluate.repairs import repairs
@@ -54,6 +54,7 @@ def test_no_corrections_have_no_rates() -> None:
     assert repairs([trajectory("wrong rows", [], [1])])["rows"] == [], "a failure that got no turn"
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["wrong rows", "no rows", "x"]), st.booleans(), st.booleans()), min_size=1, max_size=30))
 def test_the_kinds_add_up_to_all(cases: list[tuple[str, bool, bool]]) -> None:
     found = repairs([trajectory(reason, [[float(repaired)]], [float(fresh)]) for reason, repaired, fresh in cases])

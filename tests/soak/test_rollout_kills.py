@@ -1,7 +1,7 @@
 """Rollouts, corrections and pairs that are killed at random moments and resumed are those of a run that nobody touched.
 
-Takes about ten minutes. Everything before the training rows is run up to its end once; each kill works on a copy of that in which the
-stages that sample and pair have yet to run, so that no training is repeated.
+Takes about a quarter of an hour. Everything up to the pairs of round 1 is run once; each kill works on a copy of that in which the stages
+that sample and pair have yet to run, so that no training is repeated.
 """
 
 from __future__ import annotations
