@@ -95,7 +95,8 @@ class Draft:
 class Negatives(Protocol):
     """What makes wrong answers where the model gave too few: see hard_negatives.py. `counts` is what it did."""
 
-    counts: Mapping[str, Any]
+    @property
+    def counts(self) -> Mapping[str, Any]: ...
 
     def fill(self, drafts: Sequence[Draft], per_prompt: int) -> None:
         """Put rejected sides into drafts with fewer than `per_prompt` pairs."""

@@ -25,8 +25,11 @@ MOST_SIDES = 64
 class Answer(Protocol):
     """One answer: its text and the sum of its tokens' log-probabilities."""
 
-    text: str
-    logprob: float
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def logprob(self) -> float: ...
 
 
 A = TypeVar("A", bound=Answer)
