@@ -36,13 +36,13 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prefkit.data.respell import Spelling
 from prefkit.tasks.sql_columns import Columns
 
-if TYPE_CHECKING:
-    from sqlglot.expressions import Expr as Expression
+Tree = Any
+"""A node of a parsed query, with what is below it (sqlglot's Expression, which has other names in other versions)."""
 
 LONGEST_QUERY = 20_000
 
@@ -88,10 +88,10 @@ def _unparseable() -> tuple[type[Exception], ...]:
     return SqlglotError, RecursionError, ValueError, IndexError, AttributeError, TypeError, KeyError
 
 
-_Place = tuple[str, int, "Expression | None"]
+_Place = tuple[str, int, Tree | None]
 
 
-def _places(tree: Expression, columns: Columns) -> list[_Place]:
+def _places(tree: Tree, columns: Columns) -> list[_Place]:
     """(name, number of the node in the order of walking, what takes its place or None) for every change there is."""
     return [
         (name, index, new)
@@ -113,7 +113,7 @@ def _in_turns(places: list[_Place], rng: random.Random) -> Iterator[_Place]:
         yield from (group[turn] for group in groups if turn < len(group))
 
 
-def _replaced(tree: Expression, index: int, new: Expression | None) -> Expression:
+def _replaced(tree: Tree, index: int, new: Tree | None) -> Tree:
     copy = tree.copy()
     target = next(node for number, node in enumerate(copy.walk()) if number == index)
     if target is copy:
@@ -129,7 +129,7 @@ def _replaced(tree: Expression, index: int, new: Expression | None) -> Expressio
 
 # The changes. Each takes a node and gives (name, what takes its place; None: nothing).
 
-_Changes = Iterator[tuple[str, "Expression | None"]]
+_Changes = Iterator[tuple[str, Tree | None]]
 _AGGREGATES = {"Avg": ("Max", "Sum"), "Max": ("Min", "Avg"), "Min": ("Max", "Avg"), "Sum": ("Avg", "Max"), "Count": ("Max", "Sum")}
 _COMPARISONS = {"GT": ("GTE", "LT"), "GTE": ("GT", "LT"), "LT": ("LTE", "GT"), "LTE": ("LT", "GT"), "EQ": ("NEQ",), "NEQ": ("EQ",)}
 _OPERATORS = {"Add": "Sub", "Sub": "Add", "Mul": "Div", "Div": "Mul"}

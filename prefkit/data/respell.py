@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from sqlglot.expressions import Expr as Expression
-
+Tree = Any
+"""A parsed query."""
 
 _SAME = {"!=": "<>", "==": "="}
 """Operators that are written in two ways."""
@@ -40,7 +39,7 @@ class _Tokens:
 class Spelling:
     """How `sql`, which was parsed into `tree`, is written. Raises what sqlglot raises."""
 
-    def __init__(self, sql: str, tree: Expression, dialect: str) -> None:
+    def __init__(self, sql: str, tree: Tree, dialect: str) -> None:
         self.dialect = dialect
         self._own = self._tokens(sql)
         self._plain = self._tokens(self._written(tree))
@@ -52,7 +51,7 @@ class Spelling:
         """Equal for queries that differ in spaces and capitals alone."""
         return tuple(self._tokens(sql).keys)
 
-    def respell(self, changed: Expression) -> str | None:
+    def respell(self, changed: Tree) -> str | None:
         """`changed` in this spelling; None where it cannot be had (what came out would be another query)."""
         from sqlglot.errors import SqlglotError
 
@@ -120,7 +119,7 @@ class Spelling:
 
         return self._written(sqlglot.parse_one(sql, read=self.dialect)).lower()
 
-    def _written(self, tree: Expression) -> str:
+    def _written(self, tree: Tree) -> str:
         return tree.sql(self.dialect, comments=False)
 
     def _tokens(self, sql: str) -> _Tokens:

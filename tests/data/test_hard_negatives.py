@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prefkit.verify.scheduler import Scheduler
 
 Row = dict[str, Any]
+Answered = Callable[..., tuple[list[Row], list[Row]]]
 END = 2
 SETTINGS = Settings("nearest", per_prompt=2, max_tokens=500, end_id=END, seed=0)
 FRUIT = "SELECT name FROM item WHERE kind = 'fruit'"
@@ -28,7 +29,7 @@ def negatives(task: SqlTask, scheduler: Scheduler, tokenize: Callable) -> Callab
 
 
 @pytest.fixture
-def own(answered: Callable, examples: list[Example]) -> Callable[..., tuple[list[Row], Row]]:
+def own(answered: Answered, examples: list[Example]) -> Callable[..., tuple[list[Row], Row]]:
     def own(answers: dict[str, list[str]], hard: HardNegatives, **changes: Any) -> tuple[list[Row], Row]:
         asked = [example for example in examples if example.id in answers]
         rollouts, verdicts = answered(answers)
@@ -137,7 +138,7 @@ def test_the_same_seed_makes_the_same_answers(own: Callable, negatives: Callable
 
 
 def test_references_get_them_too_without_a_parent(
-    task: SqlTask, answered: Callable, examples: list[Example], tokenize: Callable, negatives: Callable
+    task: SqlTask, answered: Answered, examples: list[Example], tokenize: Callable, negatives: Callable
 ) -> None:
     hard = negatives(1)
     asked = [example for example in examples if example.id.endswith("fruit")]

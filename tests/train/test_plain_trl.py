@@ -33,10 +33,10 @@ def file(tmp_path: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
     verdicts: list[dict[str, Any]] = []
     for example in examples:
         messages = [{"role": "user", "content": example.question}]
-        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+        prompt: Any = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
         for k, (text, score) in enumerate(ANSWERS[: 4 if example.id == "q0" else 1]):
             identity = f"rollouts-1/{example.id}/{k}"
-            ids = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
+            ids: list[Any] = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
             rollouts.append({
                 "id": identity, "example_id": example.id, "messages": messages, "prompt_ids": prompt["input_ids"], "completion": text,
                 "completion_ids": ids, "logprobs": [-1.0] * len(ids), "ended": True,
