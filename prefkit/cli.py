@@ -19,6 +19,7 @@ COMMANDS = {
     "verify": "one verdict for each line of a file of answers",
     "ask": "base and trained answer to a question, side by side, with their rows",
     "evaluate": "measure a run, an adapter or a model on every held-out question",
+    "ingest": "production logs and user feedback into training rows",
     "report": "write a run's report again, and open it",
     "export": "a run's adapter or merged model, with its card",
     "datasets": "build or check the data of a task",

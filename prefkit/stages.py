@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from prefkit.context import Context
-from prefkit.data import corrections, pairs, readiness
+from prefkit.data import corrections, history, pairs, readiness
 from prefkit.data.rollouts import Row, figures, first_turn, grouped
 from prefkit.errors import DataError
 from prefkit.evaluate import suites
@@ -22,6 +23,27 @@ PROBES = 4
 """Answers by which a calibration question shows whether it has signal."""
 
 
+def take_start(context: Context) -> Row:
+    """The adapter that the run goes on from, copied, so that the run stays whole whatever becomes of the other."""
+    with context.run.new_folder("start/adapter") as target:
+        for name in ("adapter_config.json", "adapter_model.safetensors"):
+            shutil.copy2(Path(context.recipe.model.adapter or "") / name, target / name)
+    return {"bytes": context.run.file("start/adapter/adapter_model.safetensors").stat().st_size}
+
+
+def take_history(context: Context) -> Row:
+    """The rows out of production: answers and verdicts as they were ingested, pairs with this model's token ids."""
+    folders = [history.Ingested.read(folder) for folder in context.recipe.task.ingested_folders]
+    rollouts, verdicts, given, turns = (
+        [row for folder in folders for row in folder.rows(name)] for name in ("rollouts", "verdicts", "pairs", "trajectories")
+    )
+    kept, counts = history.trainable(given, context.tokenize, LONGEST_ROW)
+    context.keep("history", rollouts, verdicts)
+    context.run.write_rows("pairs/history.parquet", kept)
+    context.run.write_rows("trajectories/history.parquet", turns)
+    return {**figures(rollouts, verdicts), "questions": len(context.ingested), "trajectories": len(turns), **counts}
+
+
 def check_readiness(context: Context) -> Row:
     """Golds pass their verifier, planted answers do not, and what the base model can do on questions nobody trains on."""
     task, parts = context.task, context.parts
@@ -30,7 +52,7 @@ def check_readiness(context: Context) -> Row:
     faults = readiness.gold_faults(task, every, context.scheduler)
     held_out = [example for split in ("test", "unseen") for example in context.held_out(split)]
     passed, planted = readiness.planted_passes(task, held_out, context.scheduler)
-    rows, verdicts = context.answer("readiness", first_turn(task, parts.readiness), context.sampling(None, 4, 1.0))
+    rows, verdicts = context.answer("readiness", first_turn(task, parts.readiness), context.sampling(context.start, 4, 1.0))
     context.keep("readiness", rows, verdicts)
     result = readiness.readiness(rows, verdicts, faults, questions, len(every))
     result.update(planted=planted, planted_passed=passed, parts=parts.counts)
@@ -74,19 +96,17 @@ def make_pairs(context: Context, index: int) -> Row:
     recipe, turn = context.recipe, context.recipe.warm_start.rounds[index]
     rollouts, verdicts = context.kept(f"rollouts-{index}")
     examples = context.round_examples(index)
-
-    def tokenize(rows: list[Row]) -> list[Row]:
-        return next(iter(context.pool.map("tokenize", [{"model": context.model, "adapter": None, "rows": rows}])))[1]
-
-    end_id = tokenize([{"messages": [{"role": "user", "content": "?"}], "answers": [""]}])[0]["answer_ids"][0][-1]
+    end_id = context.tokenize([{"messages": [{"role": "user", "content": "?"}], "answers": [""]}])[0]["answer_ids"][0][-1]
     settings = pairs.Settings(recipe.pairs.strategy, recipe.pairs.per_prompt, LONGEST_ROW, end_id, recipe.seed)
 
     if turn.source == "references":
-        rows, counts = pairs.reference_pairs(context.task, examples, rollouts, verdicts, settings, tokenize)
+        rows, counts = pairs.reference_pairs(context.task, examples, rollouts, verdicts, settings, context.tokenize)
     else:
         repaired = context.run.read_rows(f"pairs/corrections-{index}.parquet") if recipe.pairs.corrections else []
         rows, counts = pairs.own_pairs(examples, rollouts, verdicts, repaired, settings)
-    if not rows and index == 0:
+    if index == history.round_of(recipe.warm_start.rounds) and recipe.task.ingested_folders:
+        rows, counts = history.joined(rows, counts, context.run.read_rows("pairs/history.parquet"))
+    if not rows and context.warm_adapter(index - 1) is None:
         raise DataError(
             f"no pair could be made in round 0: {counts}. The model answers nothing right here: begin with a round on references, or "
             "choose a stronger model with --model."
@@ -155,8 +175,10 @@ def _adapter_in(context: Context, folder: str) -> str:
 
 
 def select_warm(context: Context) -> Row:
-    """The round that calibration starts from, chosen on validation."""
-    folders = {f"round-{index}": f"warm_start/round-{index}/adapter" for index in range(len(context.recipe.warm_start.rounds))}
+    """The round that calibration starts from, chosen on validation; where a run goes on from another, that one's adapter may win."""
+    rounds = range(len(context.recipe.warm_start.rounds))
+    folders = {"start": "start/adapter"} if context.start else {}
+    folders |= {f"round-{index}": f"warm_start/round-{index}/adapter" for index in rounds}
     chosen, result = _validate(context, {name: _adapter_in(context, folder) for name, folder in folders.items()}, {})
     result["adapter"] = folders[chosen]
     context.run.write_json("select-warm.json", result)
@@ -246,7 +268,7 @@ def policy_adapters(context: Context) -> dict[str, str | None]:
     """The adapter of each policy that is measured."""
     run = context.run
     return {
-        "base": None,
+        "earlier" if context.start else "base": context.start,
         "references": context.warm_adapter(0),
         "own_pairs": _adapter_in(context, run.read_json("select-warm.json")["adapter"]),
         "calibrated": _adapter_in(context, run.read_json("select-final.json")["kept"]),

@@ -18,7 +18,7 @@ from prefkit.evaluate.failures import failure_counts
 from prefkit.evaluate.headline import headline
 from prefkit.evaluate.statistics import Interval, mcnemar_p, mean_interval, paired_interval, sign_flip_p, wilson
 
-POLICY_ORDER = ("base", "references", "own_pairs", "calibrated")
+POLICY_ORDER = ("earlier", "base", "references", "own_pairs", "calibrated")
 SPLIT_ORDER = ("test", "unseen")
 MEASURES = ("greedy", "samples")
 Answer = Mapping[str, Any]

@@ -28,6 +28,7 @@ KNOWN: dict[str, dict[str, tuple[str, str | None]]] = {
         "model": ("right side: the model's own answer", "rows"),
         "reference": ("right side: the reference", "rows"),
         "correction": ("right side: a corrected answer", "rows"),
+        "history": ("right side: out of production", "rows"),
         "dropped_identical": ("Dropped: both sides the same", None),
         "dropped_long": ("Dropped: too long", None),
         "dropped_duplicate": ("Dropped: there already", None),
@@ -128,7 +129,7 @@ def _step(label: str, figures: Mapping[str, Any], key: str, whole: str | None = 
 
 
 def _origins(pairs: Mapping[str, Any]) -> str:
-    named = {"model": "own", "reference": "reference", "correction": "corrected"}
+    named = {"model": "own", "reference": "reference", "correction": "corrected", "history": "from production"}
     parts = [f"{number(pairs[key])} {word}" for key, word in named.items() if _is_number(pairs.get(key)) and pairs[key]]
     return f": {', '.join(parts)}" if parts else ""
 
