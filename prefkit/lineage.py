@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from prefkit.context import load_task
-from prefkit.data.history import Ingested, held_out_among, round_of
+from prefkit.data.history import Ingested, round_of
 from prefkit.data.ingest_judge import Known
 from prefkit.errors import PrefkitError, RunError
 from prefkit.hashing import hash_bytes
@@ -116,7 +116,10 @@ def _check_run(recipe: Recipe, task: SqlTask, run: Path) -> None:
         before = load_task(earlier)
     except PrefkitError as error:
         raise RunError(f"it cannot be seen whether {run} trained on questions that are held out here: {error}") from error
+    known = Known(task)
     trained = [example for split in before.splits if split not in HELD_OUT for example in before.load(split)]
-    leaks = held_out_among(trained, Known(task))
+    found = [known.find(example.database, example.question) for example in trained]
+    leaks = [example for example in found if example is not None and example.split in HELD_OUT]
     if leaks:
-        raise RunError(f"{run} trained on {len(leaks)} questions that this task holds out (first: {leaks[0]}): {mend}")
+        first = f"{leaks[0].split}: {leaks[0].question[:80]}"
+        raise RunError(f"{run} trained on {len(leaks)} questions that this task holds out (first, in {first}): {mend}")

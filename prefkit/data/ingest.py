@@ -3,13 +3,12 @@
     read a line -> redact it -> scratch database -> judge corrections -> judge answers -> rows -> report.json, report.md
 
 What a log says is believed nowhere: a correction must run and return rows on every data instance before anything is judged by it, and a
-thumb is compared with verdicts, never taken for one. The original text of a line is written nowhere. An ingest that was killed leaves no
-report.json, so nobody takes its folder for a whole one; the same call begins again.
+thumb is compared with verdicts, never taken for one. The original text of a line is written nowhere. An ingest that is killed leaves the
+folder as it was or without report.json, so that nobody takes half a folder for a whole one; the same call begins again.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,13 +75,13 @@ def ingest(log: Log, task: SqlTask, columns: ColumnMap, folder: Path, scheduler:
     target = RunFolder(folder)
     _refuse_other_folder(folder)
     with target.lock():
-        for name in ("report.json", *FILES, "report.md"):  # the report first: without it the folder is no ingested one
-            target.file(name).unlink(missing_ok=True)
         store = Store(folder / f"{TEMPORARY}scratch.sqlite")
         try:
             reader = Reader(store, task, columns)
             reader.read(log, progress)
             _judge(reader, task, scheduler, log, progress)
+            for name in ("report.json", "report.md", *FILES):  # the report first: without it the folder is no ingested one
+                target.file(name).unlink(missing_ok=True)
             made = Rows(store, reader.known, task, log.stem).write(folder)
             report = ingest_report.report(store, log.lines, made)
         finally:
@@ -112,7 +111,7 @@ def _judge(reader: Reader, task: SqlTask, scheduler: Scheduler, log: Log, progre
     store, known = reader.store, reader.known
     ingest_judge.hold_near_questions(store, known)
     with progress.task("corrections", None) as shown:
-        ingest_judge.judge_corrections(store, known, task, scheduler, shown.advance)
+        ingest_judge.judge_corrections(store, known, task, scheduler, shown)
     with progress.task("answers", store.count("SELECT COUNT(*) FROM answers")) as shown:
         ingest_judge.judge_answers(store, known, task, scheduler, log.stem, shown.advance)
     with progress.task("rows", store.count("SELECT COUNT(*) FROM lines")) as shown:
@@ -122,11 +121,8 @@ def _judge(reader: Reader, task: SqlTask, scheduler: Scheduler, log: Log, progre
 def _refuse_other_folder(folder: Path) -> None:
     if folder.is_file():
         raise DataError(f"{folder} is a file; name a new folder with --out.")
-    strange = (
-        [path.name for path in folder.iterdir() if path.name not in (*FILES, "report.json", "report.md") and path.name[0] != "."]
-        if (folder.is_dir())
-        else []
-    )
+    own = {*FILES, "report.json", "report.md"}
+    strange = [path.name for path in folder.glob("*") if path.name not in own and not path.name.startswith(".")]
     if strange:
         raise DataError(f"{folder} holds other things ({', '.join(sorted(strange)[:3])}); name a new or an empty folder with --out.")
 
@@ -138,11 +134,12 @@ class Reader:
         self.store, self.task, self.columns = store, task, columns
         self.known, self.redact = Known(task), Redactor()
         self.unused: list[str] = []
+        self._seen: set[str] = set()
 
     def read(self, log: Log, progress: Progress) -> None:
         """All lines. DataError where none of the first ones can be read."""
-        broken: Counter[str] = Counter()
-        number, good = 0, False
+        number = broken = 0
+        good = False
         with progress.task("lines", log.lines) as shown:
             for found in read_log(log.path, self.columns):
                 number += 1
@@ -150,9 +147,9 @@ class Reader:
                     found = self._keep(found)
                     good = good or found is None
                 if isinstance(found, Fault):
-                    broken[found.reason] += 1
+                    broken += 1
                     self.store.fault(found.line, "broken", found.reason, self._safe(found.detail))
-                if not good and broken.total() >= FIRST_LINES:
+                if not good and broken >= FIRST_LINES:
                     break
                 shown.advance()
         if not good:
@@ -181,8 +178,7 @@ class Reader:
         database = database or names[0]
         if database not in self.task.databases:
             return Fault(entry.line, "unknown database", suggestion(database, names))
-        if len(self.unused) < MOST_FIELDS:
-            self.unused += [name for name in dict.fromkeys(map(self._safe, entry.unused)) if name not in self.unused][:MOST_FIELDS]
+        self._note_unused(entry)
         group = self._group(entry, database)
         spoiled: list[str] = []
         texts = {name: self._answer(group, entry, name, spoiled) for name in ("answer", "correction", "retry")}
@@ -198,6 +194,13 @@ class Reader:
         )
         return None
 
+    def _note_unused(self, entry: Entry) -> None:
+        for name in entry.unused:
+            if len(self.unused) < MOST_FIELDS and name not in self._seen:
+                self._seen.add(name)
+                safe = self._safe(name)
+                self.unused += [safe] if safe not in self.unused else []
+
     def _group(self, entry: Entry, database: str) -> int:
         """The group of the question, which is looked for among the task's questions before anything is taken out of it."""
         question = self.redact(entry.question)
@@ -209,7 +212,7 @@ class Reader:
         elif named is not None and named.split in HELD_OUT:
             held = f"held out: its id is that of a {named.split} question"
         key = f"={known.id}" if known else ingest_judge.question_key(question)
-        return self.store.group(database, key, known.question if known else question, known and known.id, held)
+        return self.store.group(database, key, question, known and known.id, held)
 
     def _answer(self, group: int, entry: Entry, name: str, spoiled: list[str]) -> int | None:
         """The answer in one field, as its query where it has one. None where there is none, or where redacting changed the query."""

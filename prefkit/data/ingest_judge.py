@@ -14,6 +14,7 @@ from typing import Any
 from prefkit.data.ingest_store import Row, Store
 from prefkit.data.redact import Redactor
 from prefkit.data.rollouts import _verdict_row
+from prefkit.progress import TaskProgress
 from prefkit.tasks.base import Example
 from prefkit.tasks.names import HELD_OUT, INGESTED
 from prefkit.tasks.overlap import near_duplicates
@@ -88,7 +89,7 @@ _JUDGED = """SELECT a.id, a.content, g.known, g.made, g.level, g.database, g.que
              WHERE (g.known IS NOT NULL OR g.gold IS NOT NULL) AND {after}"""
 
 
-def judge_corrections(store: Store, known: Known, task: SqlTask, scheduler: Scheduler, advance: Callable[[], None]) -> None:
+def judge_corrections(store: Store, known: Known, task: SqlTask, scheduler: Scheduler, shown: TaskProgress) -> None:
     """Note of each correction of a new question why it cannot be taken ('' where it can), and choose each question's reference."""
     for row in store.pages(_CORRECTIONS, "a.id"):
         form = known.forms.get(skeleton(row["content"]))
@@ -97,19 +98,21 @@ def judge_corrections(store: Store, known: Known, task: SqlTask, scheduler: Sche
         elif form:
             fault = f"held out: the correction has the query form of a {form} question"
             store.do("UPDATE answers SET fault = ? WHERE id = ?", fault, row["id"])
+    # All data instances together say whether it can be judged by; each alone, whether it returns rows there.
+    every = {name: tuple(map(str, files)) for name, files in task.databases.items()}
+    parts = {name: [files, *((file,) for file in files if len(files) > 1)] for name, files in every.items()}
+    shown.set_total(sum(len(parts[row["database"]]) for row in store.pages(_CORRECTIONS, "a.id")))
 
     def checks() -> Iterator[SqlCheck]:
         for row in store.pages(_CORRECTIONS, "a.id"):
-            files = tuple(map(str, task.databases[row["database"]]))
-            # All together say whether it can be judged by; each alone, whether it returns rows there.
-            for place, part in enumerate((files, *((file,) for file in files if len(files) > 1))):
+            for place, part in enumerate(parts[row["database"]]):
                 yield SqlCheck(f"{row['id']}/{place}", row["content"], (row["content"],), part, task.timeout_s)
 
     for verdict in scheduler.verify(checks()):
         id, _, place = verdict.id.partition("/")
         if verdict.status != Status.PASS:
             store.do("UPDATE answers SET fault = ? WHERE id = ? AND fault IS NULL", _fault(verdict, int(place)), int(id))
-        advance()
+        shown.advance()
     store.do(f"UPDATE answers SET fault = '' WHERE correction AND fault IS NULL AND grp IN (SELECT id FROM groups g WHERE {_NEW})")
     _choose(store, task, scheduler)
 

@@ -66,7 +66,7 @@ def _corrections(store: Store) -> dict[str, Any]:
     cases = []
     for group in store.all(f"{_CASES} ORDER BY id LIMIT ?", MOST_CASES):
         answers = """SELECT content AS correction, (SELECT MIN(number) FROM lines l WHERE l.grp = a.grp AND l.correction = a.id) AS line
-                     FROM answers a WHERE grp = ? AND correction AND fault = '' ORDER BY id LIMIT ?"""
+                     FROM answers a WHERE grp = ? AND correction AND fault = '' ORDER BY line LIMIT ?"""
         cases.append({"question": group["question"], "corrections": [dict(row) for row in store.all(answers, group["id"], MOST_CASES)]})
     return {"count": store.count(f"SELECT COUNT(*) FROM ({_CASES})"), "cases": cases}
 

@@ -214,7 +214,7 @@ def test_a_retry_is_judged_by_the_tasks_reference(ingested: Ingest) -> None:
     ("line", "reason"),
     [
         ({"correction": "SELECT city, MIN(age) FROM nobody"}, "the correction fails: no such table: nobody"),
-        ({"correction": "SELECT name FROM people WHERE age > 200"}, "the correction returns no rows"),
+        ({"correction": "SELECT name FROM people WHERE age < 0"}, "the correction returns no rows"),
         ({"correction": "SELECT name FROM people WHERE age < 30"}, "the correction returns no rows on data instance 1"),
         ({"correction": "SELECT name FROM people ORDER BY city LIMIT 1"}, "the correction is ambiguous: LIMIT cuts through ties"),
         ({"correction": "SELECT name FROM people WHERE age > random()"}, "the correction uses random()"),
@@ -381,7 +381,7 @@ def test_hostile_lines_are_reported_and_the_others_kept(ingested: Ingest) -> Non
     assert "\x1b" not in (folder / "report.md").read_text("utf-8")
 
 
-@given(st.lists(st.binary(max_size=60) | st.sampled_from(HOSTILE[2:7]), max_size=5), st.data())
+@given(lines=st.lists(st.binary(max_size=60) | st.sampled_from(HOSTILE[2:7]), max_size=5), data=st.data())
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_are_entries_faults_or_nothing(lines: list[bytes], data: st.DataObject, tmp_path: Path) -> None:
     json_value = st.recursive(
@@ -451,13 +451,16 @@ def test_the_same_log_gives_the_same_rows(ingested: Ingest) -> None:
     assert {key: first[key] for key in first.keys() - measured} == {key: again[key] for key in again.keys() - measured}
 
 
-def test_a_log_of_many_pages_is_read_whole(ingested: Ingest) -> None:
-    many = [
-        {"question": f"Is number {number} there?", "answer": "SELECT 1", "correction": f"SELECT {number} FROM people"}
-        for number in range(2100)
-    ]
-    report, folder = ingested(*many)
-    assert report["made"]["examples"] == len({row["question"] for row in rows(folder, "examples")}) == 2100
+def test_a_log_of_many_pages_is_read_whole(ingested: Ingest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prefkit.data.ingest_store.PAGE", 7)
+    monkeypatch.setattr("prefkit.data.ingest_rows.BATCH", 5)
+    monkeypatch.setattr("prefkit.data.ingest_judge.BATCH", 5)
+    many = [{**YOUNGEST, "question": f"Is number {number} there?", "answer": f"SELECT {number} FROM people"} for number in range(35)]
+    held = [{**YOUNGEST, "question": f"what is the mean age of everybody {number}"} for number in range(9)]
+    report, folder = ingested(*many, *held)
+    assert {name: report["made"][name] for name in ("examples", "rollouts", "pairs")} == {"examples": 35, "rollouts": 70, "pairs": 35}
+    assert [row["question"] for row in rows(folder, "examples")] == [line["question"] for line in many]
+    assert report["refused"]["reasons"] == {"held out: nearly the words of a validation question": 9}
 
 
 def test_an_interrupted_ingest_leaves_nothing_that_trains(ingested: Ingest, people: SqlTask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -470,6 +473,12 @@ def test_an_interrupted_ingest_leaves_nothing_that_trains(ingested: Ingest, peop
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "decide", killed)
+    with pytest.raises(KeyboardInterrupt):
+        ingested({**YOUNGEST, "question": "another"})
+    (example,) = Ingested.read(folder).rows("examples")
+    assert example["question"] == YOUNGEST["question"], "before rows are written, the folder is as it was"
+    monkeypatch.undo()
+    monkeypatch.setattr(module.ingest_report, "markdown", killed)
     with pytest.raises(KeyboardInterrupt):
         ingested(YOUNGEST)
     with pytest.raises(DataError, match="no ingested folder"):
