@@ -28,7 +28,15 @@ LOG: list[dict[str, Any]] = [
     {"question": TRAIN[0][0], "answer": "SELECT COUNT(*) FROM people WHERE age < 18", "retry": TRAIN[0][1], "thumbs": "down"},
     {"question": "List all names.", "answer": "SELECT age FROM people", "correction": "SELECT name FROM people"},
 ]
-SETTINGS = ["rollouts.max_new_tokens=6", "threads=1", "calibrate.steps=0", "track.wandb=off", "warm_start.rounds.1.k=2", "evaluate.k=1"]
+SETTINGS = [
+    "rollouts.max_new_tokens=6",
+    "threads=1",
+    "calibrate.steps=0",
+    "track.wandb=off",
+    "warm_start.rounds.0.batch=2",
+    "warm_start.rounds.1.k=2",
+    "evaluate.k=1",
+]
 
 
 def ingested(*more: str) -> Path:
@@ -72,23 +80,23 @@ def test_a_log_trains_the_next_run(old: RunFolder, capsys: pytest.CaptureFixture
     said = capsys.readouterr().out
     assert "4 handled, 0 broken" in said and "2 examples" in said and "--from RUN --with new-data" in said
 
-    # Stopped before the evaluation, and resumed.
-    evaluate = stages.evaluate
+    # Stopped in its second stage, and resumed.
+    take_history = stages.take_history
 
     def stopped(_: Any) -> dict[str, Any]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stages, "evaluate", stopped)
+    monkeypatch.setattr(stages, "take_history", stopped)
     command = ["recipe", "old", "--from", "old", "--with", str(folder), "--run", "next"]
     assert cli.main(command) == 130
     assert "--from old --with new-data --run next --resume" in capsys.readouterr().err
-    monkeypatch.setattr(stages, "evaluate", evaluate)
+    monkeypatch.setattr(stages, "take_history", take_history)
     assert cli.main([*command, "--resume"]) == 0
 
     run = RunFolder("next")
     begun = [event["stage"] for event in run.read_events() if event["kind"] == "begin"]
-    assert begun[:3] == ["start", "history", "readiness"]
-    assert {name: begun.count(name) for name in set(begun)} == {name: 1 + (name == "evaluate") for name in set(begun)}
+    assert begun[:4] == ["start", "history", "history", "readiness"]
+    assert begun[2:] == [stage.name for stage in pipeline.plan(recipe.load("next"))][1:]
 
     manifest = run.manifest
     weights = hash_bytes("old/adapter/adapter_model.safetensors")
@@ -103,10 +111,9 @@ def test_a_log_trains_the_next_run(old: RunFolder, capsys: pytest.CaptureFixture
     history = [row for row in pairs if row["source"] == "history"]
     assert {row["rejected"][0]["content"] for row in history} == {line["answer"] for line in LOG[:3]}
     assert all(row["chosen_ids"] and row["chosen_ids"][-1] == 0 and row["prompt_ids"] for row in history)
-    references = manifest["stages"]["readiness"]["figures"]
     rollouts = {row["example_id"] for row in run.read_rows("rollouts/rollouts-0.parquet")}
     new = {row["example_id"] for row in run.read_rows("rollouts/history.parquet") if row["split"] == "ingested"}
-    assert new <= rollouts and len(rollouts) == len(new) + 1, references
+    assert new <= rollouts and len(rollouts) == len(new) + 1
     verdicts = {row["id"]: row["key"] for row in run.read_rows("verdicts/history.parquet")}
     assert all(verdicts[row[f"{side}_rollout"]] == row[f"{side}_verdict"] for row in history for side in ("chosen", "rejected"))
 
