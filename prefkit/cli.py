@@ -21,6 +21,7 @@ COMMANDS = {
     "ask": "base and trained answer to a question, side by side, with their rows",
     "audit": "execute a run's verdicts again and compute every figure of its report again",
     "evaluate": "measure a run, an adapter or a model on every held-out question",
+    "ingest": "production logs and user feedback into training rows",
     "report": "write a run's report again, and open it",
     "export": "a run's adapter or merged model, with its card",
     "datasets": "build or check the data of a task, or derive a second data instance",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,13 +10,15 @@ from typing import Any
 
 from prefkit import resources
 from prefkit.data import columns, receipts
+from prefkit.data.history import Ingested
 from prefkit.data.rollouts import Request, Row, Sampling, collect
 from prefkit.progress import Progress
 from prefkit.recipe import Recipe
 from prefkit.runfolder import RunFolder, hash_bytes
 from prefkit.scale.workers import Workers
 from prefkit.tasks.base import Example
-from prefkit.tasks.sampling import Parts
+from prefkit.tasks.names import INGESTED
+from prefkit.tasks.sampling import Parts, without_golds
 from prefkit.tasks.sql import SqlTask
 from prefkit.verify.scheduler import Scheduler
 from prefkit.verify.trust import counts as trust_counts
@@ -47,10 +50,16 @@ class Context:
         """The disjoint parts of the training questions."""
         if self._parts is None:
             limits = self.recipe.limits
-            self._parts = self.task.parts(
+            parts = self.task.parts(
                 self.recipe.seed, references=limits.references, own=limits.own, calibrate=limits.calibrate, readiness=limits.readiness or 0
             )
+            self._parts = without_golds(parts, self.ingested)
         return self._parts
+
+    @property
+    def ingested(self) -> list[Example]:
+        """Questions out of a production log; none where no folder is named."""
+        return self.task.load(INGESTED) if INGESTED in self.task.splits else []
 
     def held_out(self, split: str) -> list[Example]:
         """The questions of a held-out split that this run takes; none where the task lacks the split."""
@@ -144,21 +153,47 @@ class Context:
         return found
 
     def round_examples(self, index: int) -> tuple[Example, ...]:
-        """The questions of a warm-start round."""
-        return self.parts.references if self.recipe.warm_start.rounds[index].source == "references" else self.parts.own
+        """The questions of a warm-start round: on references, the ones out of production too.
+
+        A run that goes on from another has learned its references already. Beside new questions it repeats a share of them, balanced over
+        databases and levels, because a model that trains on the new alone forgets the old.
+        """
+        recipe, references = self.recipe, self.parts.references
+        if recipe.warm_start.rounds[index].source != "references":
+            return self.parts.own
+        if recipe.model.adapter and self.ingested:
+            count = math.ceil(recipe.warm_start.rehearsal * len(references))
+            references = tuple(self.task.subset(references, count, recipe.seed))
+        return (*self.ingested, *references)
 
     def warm_adapter(self, index: int) -> str | None:
-        """The adapter of a warm-start round; None before the first."""
-        return str(self.run.file(f"warm_start/round-{index}/adapter")) if index >= 0 else None
+        """The adapter of a warm-start round; before the first, the one that the run goes on from, or None."""
+        return str(self.run.file(f"warm_start/round-{index}/adapter")) if index >= 0 else self.start
+
+    @property
+    def start(self) -> str | None:
+        """The adapter of the earlier run that this one goes on from, or None."""
+        return str(self.run.file("start/adapter")) if self.recipe.model.adapter else None
 
 
 def load_task(recipe: Recipe) -> SqlTask:
-    """The recipe's task: a shipped dataset, or the user's own database and questions."""
+    """The recipe's task: a shipped dataset, or the user's own database and questions; and what is ingested."""
+    return with_ingested(_asked(recipe), recipe.task.ingested_folders)
+
+
+def _asked(recipe: Recipe) -> SqlTask:
     task, cache = recipe.task, resources.cache_dir()
     if task.database is not None and task.questions is not None:
         return SqlTask.from_user(task.database, task.questions, task.schema_values, task.timeout_s, task.augmented)
     folder = Path(task.dataset) if Path(task.dataset).is_dir() else resources.dataset_path(task.dataset)
     return SqlTask.from_dataset(folder, cache, values=task.schema_values, timeout_s=task.timeout_s)
+
+
+def with_ingested(task: SqlTask, folders: Sequence[str]) -> SqlTask:
+    """The task with the questions of ingested folders."""
+    for folder in folders:
+        task = Ingested.read(folder).added_to(task)
+    return task
 
 
 def task_identity(task: SqlTask) -> Row:

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prefkit import stages
+from prefkit import lineage, stages
 from prefkit.context import Context, load_task, task_identity
+from prefkit.data.history import round_of
 from prefkit.files import remove
 from prefkit.progress import Progress
 from prefkit.recipe import Recipe
@@ -36,15 +37,29 @@ def plan(recipe: Recipe) -> list[Stage]:
     rounds = recipe.warm_start.rounds
     limits = recipe.limits.model_dump()
     parts = {name: limits[name] for name in ("readiness", "references", "own", "calibrate")}
-    base = {"model": recipe.model.model_dump(), "rollouts": recipe.rollouts.model_dump(), "seed": recipe.seed, "parts": parts}
-    base["judge"] = recipe.judge.model_dump()
+    if recipe.model.adapter and recipe.task.ingested_folders:
+        parts["rehearsal"] = recipe.warm_start.rehearsal
+    base = {
+        "model": recipe.model.model_dump(exclude={"adapter"}),
+        "rollouts": recipe.rollouts.model_dump(),
+        "seed": recipe.seed,
+        "parts": parts,
+        "judge": recipe.judge.model_dump(),
+    }
+    before = lineage.inputs(recipe)
+    result = [
+        *([Stage("start", stages.take_start, (), {"adapter": before["adapter"]}, ("start/adapter",))] if recipe.model.adapter else []),
+        *([_history(base, before["ingested"])] if recipe.task.ingested_folders else []),
+    ]
+    start = ("start",) if recipe.model.adapter else ()
     held_out = {"test": limits["test"], "unseen": limits["unseen"]}
-    result = [Stage("readiness", stages.check_readiness, (), {**base, **held_out}, ("readiness.json", *_kept("readiness")))]
+    ready = ("readiness.json", *_kept("readiness"))
+    result.append(Stage("readiness", stages.check_readiness, start, {**base, **held_out}, ready))
     for index in range(len(rounds)):
         result += _round(recipe, index, base)
     warm = tuple(f"warm_start-{index}" for index in range(len(rounds)))
     select = {**base, "validation": limits["validation"], "select": recipe.select.model_dump(), "evaluate": recipe.evaluate.model_dump()}
-    result.append(Stage("select-warm", stages.select_warm, warm, select, ("select-warm.json", "evaluation/select-warm.parquet")))
+    result.append(Stage("select-warm", stages.select_warm, (*start, *warm), select, ("select-warm.json", "evaluation/select-warm.parquet")))
     calibrate: tuple[str, ...] = ()
     if recipe.calibrate.steps:
         name = "rollouts-calibrate"
@@ -62,7 +77,7 @@ def plan(recipe: Recipe) -> list[Stage]:
         Stage(
             "evaluate",
             stages.evaluate,
-            ("select-final", *warm),
+            (*start, "select-final", *warm),
             {**base, **held_out, "evaluate": recipe.evaluate.model_dump()},
             evaluation,
         )
@@ -71,16 +86,23 @@ def plan(recipe: Recipe) -> list[Stage]:
     return result
 
 
+def _history(base: dict[str, Any], folders: list[str]) -> Stage:
+    files = (*_kept("history"), "pairs/history.parquet", "trajectories/history.parquet")
+    return Stage("history", stages.take_history, (), {"model": base["model"], "folders": folders}, files)
+
+
 def _round(recipe: Recipe, index: int, base: dict[str, Any]) -> list[Stage]:
     """The stages of one round of warm start. `base`: the settings that all stages have."""
     turn = recipe.warm_start.rounds[index]
     result: list[Stage] = []
-    before = (f"warm_start-{index - 1}",) if index else ()
+    before = (f"warm_start-{index - 1}",) if index else ("start",) if recipe.model.adapter else ()
     name = f"rollouts-{index}"
     result.append(
         Stage(name, partial(stages.make_rollouts, index=index), before, {**base, "k": turn.k, "sampled": turn.sampled}, _kept(name))
     )
     sources: tuple[str, ...] = (name,)
+    if recipe.task.ingested_folders and index == round_of(recipe.warm_start.rounds):
+        sources = (*sources, "history")
     if recipe.corrects(index):
         name = f"corrections-{index}"
         files = (*_kept(name), f"trajectories/round-{index}.parquet", f"pairs/corrections-{index}.parquet")
@@ -122,8 +144,11 @@ def run(recipe: Recipe, folder: Path, progress: Progress, processes: int | None 
     """
     result = RunFolder(folder)
     task = load_task(recipe)  # before the folder is made: data that cannot be read leaves nothing behind
+    lineage.check(recipe, task, folder)
     with result.lock(), ExitStack() as stack:
-        result.describe(recipe=recipe.name, profile=recipe.profile)  # first: a folder with other files and no manifest is nobody's run
+        result.describe(
+            recipe=recipe.name, profile=recipe.profile, **lineage.named(recipe)
+        )  # first: a folder with other files and no manifest is nobody's run
         result.write_text("recipe.yaml", recipe.to_yaml())
         pool = stack.enter_context(Workers(result.file("logs"), processes or (recipe.threads and min(recipe.threads, 4))))
         scheduler = stack.enter_context(Scheduler(workers=2))

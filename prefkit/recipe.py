@@ -206,10 +206,13 @@ def _absolute_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     task, model = values.get("task"), values.get("model")
     if isinstance(task, dict):
-        values = {**values, "task": {**task, **{key: absolute(task[key]) for key in ("database", "questions", "augmented") if key in task}}}
+        files = ("database", "questions", "augmented", "ingested")
+        values = {**values, "task": {**task, **{key: absolute(task[key]) for key in files if key in task}}}
     name = model.get("name") if isinstance(model, dict) else None
     if isinstance(name, str) and name != "embedded" and (name.startswith((".", "~", "/")) or (folder / name).is_dir()):
         values = {**values, "model": {**values["model"], "name": absolute(name)}}
+    if isinstance(model, dict) and model.get("adapter"):
+        values = {**values, "model": {**values["model"], "adapter": absolute(model["adapter"])}}
     return values
 
 

@@ -29,13 +29,23 @@ class Task(Group):
     database: str | list[str] | None = Field(default=None, description="your SQLite file, or several with one schema and other rows")
     questions: str | None = Field(default=None, description="your questions with their SQL, .csv or .jsonl")
     augmented: str | None = Field(default=None, description="questions that `prefkit augment` made from your database; they only train")
+    ingested: str | list[str] | None = Field(
+        default=None, description="a folder that `prefkit ingest` wrote, or several; its questions train. --with sets it"
+    )
     schema_values: bool = Field(default=True, description="whether the prompt shows example values of each column")
     timeout_s: float = Field(default=2.0, gt=0, le=600, description="time limit of one query in seconds")
+
+    @property
+    def ingested_folders(self) -> list[str]:
+        """The ingested folders as a list."""
+        return [self.ingested] if isinstance(self.ingested, str) else list(self.ingested or [])
 
     @model_validator(mode="after")
     def _own_data_is_whole(self) -> Task:
         if self.database == [] or (isinstance(self.database, list) and "" in self.database) or self.database == "":
             raise ValueError("task.database names no file; give a file, a list of files, or null for the shipped dataset.")
+        if "" in self.ingested_folders:
+            raise ValueError("task.ingested names no folder; give one that `prefkit ingest` wrote, or null.")
         if (self.database is None) != (self.questions is None):
             given, missing = ("database", "questions") if self.questions is None else ("questions", "database")
             raise ValueError(f"task.{given} is given but task.{missing} is not; your own data needs both: add --set task.{missing}=FILE")
@@ -61,6 +71,7 @@ class Model(Group):
     quantization: Literal["none", "nf4", "int8"] = Field(default="none", description="how the frozen weights are stored")
     dtype: Literal["auto", "bfloat16", "float32"] = Field(default="auto", description="number format of the weights")
     lora: Lora = Lora()
+    adapter: str | None = Field(default=None, min_length=1, description="the adapter that training goes on from. --from RUN sets it")
 
 
 class Limits(Group):
@@ -143,6 +154,12 @@ class WarmStart(Group):
         default=[Round(source="references", k=1, epochs=3, learning_rate=1e-3), Round(source="own")],
         min_length=1,
         description="the rounds in order",
+    )
+    rehearsal: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="share of the old references that a run with both --from and --with repeats beside the new ones",
     )
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from prefkit.context import Context
-from prefkit.data import columns, corrections, pair_card, pair_checks, pairs, readiness, receipts, trajectories
+from prefkit.data import columns, corrections, history, pair_card, pair_checks, pairs, readiness, receipts, trajectories
 from prefkit.data.answer_rows import read_answers
 from prefkit.data.hard_negatives import HardNegatives
 from prefkit.data.rollouts import Request, Row, figures, first_turn, grouped
@@ -25,6 +26,27 @@ PROBES = 4
 """Answers by which a calibration question shows whether it has signal."""
 
 
+def take_start(context: Context) -> Row:
+    """The adapter that the run goes on from, copied, so that the run stays whole whatever becomes of the other."""
+    with context.run.new_folder("start/adapter") as target:
+        for name in ("adapter_config.json", "adapter_model.safetensors"):
+            shutil.copy2(Path(context.recipe.model.adapter or "") / name, target / name)
+    return {"bytes": context.run.file("start/adapter/adapter_model.safetensors").stat().st_size}
+
+
+def take_history(context: Context) -> Row:
+    """The rows out of production: answers and verdicts as they were ingested, pairs with this model's token ids."""
+    folders = [history.Ingested.read(folder) for folder in context.recipe.task.ingested_folders]
+    rollouts, verdicts, given, turns = (
+        [row for folder in folders for row in folder.rows(name)] for name in ("rollouts", "verdicts", "pairs", "trajectories")
+    )
+    kept, counts = history.trainable(given, context.tokenize, LONGEST_ROW)
+    context.keep("history", rollouts, verdicts)
+    context.run.write_rows("pairs/history.parquet", kept)
+    context.run.write_rows("trajectories/history.parquet", turns)
+    return {**figures(rollouts, verdicts), "questions": len(context.ingested), "trajectories": len(turns), **counts}
+
+
 def check_readiness(context: Context) -> Row:
     """Golds pass their verifier, planted answers do not, and what the base model can do on questions nobody trains on."""
     task, parts = context.task, context.parts
@@ -33,7 +55,7 @@ def check_readiness(context: Context) -> Row:
     faults = readiness.gold_faults(task, every, context.scheduler)
     held_out = [example for split in ("test", "unseen") for example in context.held_out(split)]
     passed, planted = readiness.planted_passes(task, held_out, context.scheduler)
-    rows, verdicts = context.answer("readiness", first_turn(task, parts.readiness), context.sampling(None, 4, 1.0))
+    rows, verdicts = context.answer("readiness", first_turn(task, parts.readiness), context.sampling(context.start, 4, 1.0))
     context.keep("readiness", rows, verdicts)
     context.one_kind(verdicts, "readiness")
     result = readiness.readiness(rows, verdicts, faults, questions, len(every), context.recipe.calibrate.k)
@@ -102,7 +124,10 @@ def make_pairs(context: Context, index: int) -> Row:
         rows, counts = pairs.reference_pairs(task, examples, rollouts, verdicts, settings, tokenize, repaired, negatives)
     else:
         rows, counts = pairs.own_pairs(examples, rollouts, verdicts, repaired, settings, tokenize, _logged(context), negatives)
-    if not rows and index == 0:
+    if index == history.round_of(recipe.warm_start.rounds) and recipe.task.ingested_folders:
+        rows, counts = history.joined(rows, counts, context.run.read_rows("pairs/history.parquet"))
+        counts |= pair_checks.figures(rows)
+    if not rows and context.warm_adapter(index - 1) is None:
         raise DataError(
             f"no pair could be made in round 0: {counts}. The model answers nothing right here: begin with a round on references, or "
             "choose a stronger model with --model."
@@ -207,8 +232,10 @@ def _adapter_in(context: Context, folder: str) -> str:
 
 
 def select_warm(context: Context) -> Row:
-    """The round that calibration starts from, chosen on validation."""
-    folders = {f"round-{index}": f"warm_start/round-{index}/adapter" for index in range(len(context.recipe.warm_start.rounds))}
+    """The round that calibration starts from, chosen on validation; where a run goes on from another, that one's adapter may win."""
+    rounds = range(len(context.recipe.warm_start.rounds))
+    folders = {"start": "start/adapter"} if context.start else {}
+    folders |= {f"round-{index}": f"warm_start/round-{index}/adapter" for index in rounds}
     chosen, result = _validate(context, {name: _adapter_in(context, folder) for name, folder in folders.items()}, {})
     result["adapter"] = folders[chosen]
     context.run.write_json("select-warm.json", result)
@@ -300,7 +327,7 @@ def policy_adapters(context: Context) -> dict[str, str | None]:
     """The adapter of each policy that is measured."""
     run = context.run
     return {
-        "base": None,
+        "earlier" if context.start else "base": context.start,
         "references": context.warm_adapter(0),
         "own_pairs": _adapter_in(context, run.read_json("select-warm.json")["adapter"]),
         "calibrated": _adapter_in(context, run.read_json("select-final.json")["kept"]),

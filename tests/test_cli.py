@@ -62,7 +62,20 @@ def test_help_shows_the_commands_of_this_version_and_no_others(capsys: pytest.Ca
     assert cli.main(["--help"]) == 0
     shown = capsys.readouterr().out
     listed = re.findall(r"(?m)^  (\w+) ", shown)
-    assert listed == ["recipe", "recipes", "doctor", "ready", "verify", "ask", "audit", "evaluate", "report", "export", "datasets"]
+    assert listed == [
+        "recipe",
+        "recipes",
+        "doctor",
+        "ready",
+        "verify",
+        "ask",
+        "audit",
+        "evaluate",
+        "ingest",
+        "report",
+        "export",
+        "datasets",
+    ]
     assert "example: prefkit recipe sql-gen" in shown
     assert max(map(len, shown.splitlines())) <= 100
 

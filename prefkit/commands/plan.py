@@ -56,13 +56,14 @@ def survey(recipe: Recipe, folder: Path, task: SqlTask) -> dict[str, bool]:
 
 def show(recipe: Recipe, folder: Path, changed: bool) -> None:
     """Print the plan. `changed`: the recipe has overrides, so its expected figures are those of the unchanged one."""
-    from prefkit import pipeline
+    from prefkit import lineage, pipeline
     from prefkit.commands import terminal
     from prefkit.context import Context, load_task
     from prefkit.progress import quiet
     from prefkit.runfolder import RunFolder
 
     task = load_task(recipe)
+    lineage.check(recipe, task, folder)
     todo, finished = pipeline.plan(recipe), survey(recipe, folder, task)
     context = Context(recipe, RunFolder(folder), task, cast(Any, None), cast(Any, None), quiet())
     terminal.fields(_head(recipe, folder, task, finished, changed))
@@ -114,7 +115,7 @@ def work_of(name: str, context: Context) -> Work:
             ),
         }[kind]
     if name == "select-warm":
-        return Work(validation, validation * both * len(recipe.warm_start.rounds))
+        return Work(validation, validation * both * (len(recipe.warm_start.rounds) + bool(recipe.model.adapter)))
     if name == "rollouts-calibrate":
         questions = len(context.parts.calibrate)
         return Work(questions, questions * PROBES)
@@ -159,6 +160,7 @@ def _head(recipe: Recipe, folder: Path, task: SqlTask, finished: dict[str, bool]
         ("task", f"{task.name}: {questions} questions on {len(task.databases)} database{'s' if len(task.databases) > 1 else ''}"),
         *(("", f"note: {note}") for note in task.notes),
         ("model", model_words(recipe)),
+        *([("goes on", f"from the adapter {recipe.model.adapter}")] if recipe.model.adapter else []),
         ("machine", machine.words()),
         ("expected", _expected(recipe, changed)),
         ("files", f"{folder} ({there})"),

@@ -24,6 +24,16 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("recipe", metavar="NAME|FILE", help="a shipped recipe (`prefkit recipes`), a YAML file, or a run folder")
     recipe_options(parser)
     parser.add_argument("--model", metavar="M", help="embedded, a folder, or a Hugging Face name")
+    parser.add_argument("--from", dest="start", type=Path, metavar="RUN", help="go on from the model of a finished run")
+    parser.add_argument(
+        "--with",
+        dest="ingested",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="INGESTED",
+        help="train on what `prefkit ingest` wrote too",
+    )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--run", type=Path, metavar="DIR", help="the run folder (else runs/NAME-HASH, the same for the same settings)")
     where.add_argument("--fresh", action="store_true", help="a new run folder, although there is one with these settings")
@@ -32,16 +42,17 @@ def arguments(parser: Parser) -> None:
 
 
 def run(options: Any) -> int:
-    from prefkit import pipeline, recipe
+    from prefkit import lineage, pipeline, recipe
     from prefkit.commands import machine, plan
     from prefkit.progress import Progress
 
     if options.fresh and options.resume:
         raise RunError("--fresh begins a new run and --resume goes on with an old one; give one of them.")
-    chosen = recipe.load(options.recipe, profile=options.profile, overrides=options.overrides, model=options.model)
+    overrides = [*options.overrides, *lineage.overrides(options.start, options.ingested)]
+    chosen = recipe.load(options.recipe, profile=options.profile, overrides=overrides, model=options.model)
     folder = run_folder(options, chosen)
     if options.dry_run:
-        plan.show(chosen, folder, changed=bool(options.overrides or options.model))
+        plan.show(chosen, folder, changed=bool(overrides or options.model))
         return 0
     machine.require(chosen.profile, chosen.model.name)
     try:

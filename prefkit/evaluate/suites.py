@@ -20,7 +20,7 @@ from prefkit.statistics import Interval, mcnemar_p, mean_interval, paired_interv
 from prefkit.verify.trust import counts as trust_counts
 from prefkit.verify.trust import require_one_kind
 
-POLICY_ORDER = ("base", "references", "own_pairs", "calibrated")
+POLICY_ORDER = ("earlier", "base", "references", "own_pairs", "calibrated")
 SPLIT_ORDER = ("test", "unseen")
 MEASURES = ("greedy", "samples")
 Answer = Mapping[str, Any]

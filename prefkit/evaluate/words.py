@@ -11,6 +11,7 @@ MINUS = "\u2212"
 
 POLICY_WORDS = {
     "base": "Base model",
+    "earlier": "Model of the earlier run",
     "references": "After the references",
     "own_pairs": "After its own pairs",
     "calibrated": "Final model",

@@ -46,7 +46,7 @@ KNOWN: dict[str, dict[str, tuple[str, str | None]]] = {
         "model": ("right side: the model's own answer", "rows"),
         "reference": ("right side: the reference", "rows"),
         "correction": ("right side: a corrected answer", "rows"),
-        "history": ("right side: a logged answer", "rows"),
+        "history": ("right side: out of production", "rows"),
         "rejected_mutation": ("wrong side: a right answer with one part changed", "pairs"),
         "rejected_history": ("wrong side: a logged answer", "pairs"),
         "dropped_identical": ("Dropped: both sides the same", None),
@@ -166,7 +166,7 @@ def _step(label: str, figures: Mapping[str, Any], key: str, whole: str | None = 
 
 
 def _origins(pairs: Mapping[str, Any]) -> str:
-    named = {"model": "own", "reference": "reference", "correction": "corrected", "history": "logged"}
+    named = {"model": "own", "reference": "reference", "correction": "corrected", "history": "from production"}
     parts = [f"{number(pairs[key])} {word}" for key, word in named.items() if _is_number(pairs.get(key)) and pairs[key]]
     return f": {', '.join(parts)}" if parts else ""
 

@@ -9,9 +9,12 @@ from prefkit.errors import RunError
 from prefkit.runfolder import RunFolder
 
 NEEDED = ("evaluation.json", "ledger.json", "evaluation/answers.parquet")
+BEFORE = ("start", "history", "readiness")
 IN_ROUNDS = ("rollouts", "corrections", "pairs", "warm_start")
 AFTERWARDS = ("select-warm", "rollouts-calibrate", "calibrate", "select-final", "evaluate", "report")
 STAGE_WORDS = {
+    "start": "Adapter of the earlier run",
+    "history": "Rows out of production",
     "readiness": "Readiness check",
     "select-warm": "Choice of the warm start",
     "rollouts-calibrate": "Choice of questions for calibration",
@@ -114,7 +117,7 @@ def stage_order(stage: str) -> tuple[int, int, int, str]:
         return 1, int(last), IN_ROUNDS.index(base), stage
     if stage in AFTERWARDS:
         return 2, 0, AFTERWARDS.index(stage), stage
-    return (0 if stage == "readiness" else 3), 0, 0, stage
+    return (0, 0, BEFORE.index(stage), stage) if stage in BEFORE else (3, 0, 0, stage)
 
 
 def stage_words(stage: str) -> str:

@@ -37,7 +37,7 @@ class Task(Protocol):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that have questions, in the order train, validation, test, unseen."""
+        """The splits that have questions, in the order train, validation, test, unseen, ingested."""
         ...
 
     def load(self, split: str) -> list[Example]:

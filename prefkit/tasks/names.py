@@ -4,4 +4,6 @@ from __future__ import annotations
 
 HELD_OUT = ("validation", "test", "unseen")
 SPLITS = ("train", *HELD_OUT)
+INGESTED = "ingested"
+"""The split of questions out of a production log. They train, and are never held out."""
 INSTANCES = (1, 2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prefkit.errors import DataError
 from prefkit.tasks.base import Example
@@ -66,6 +66,18 @@ def make_parts(examples: Sequence[Example], seed: int, wanted: Mapping[str, int 
         taken[name], queue = _take(queue, sizes[name])
     chosen = {name: tuple(example for example in examples if example.id in ids) for name, ids in taken.items()}
     return Parts(**chosen, wanted={name: wanted.get(name, 0) for name in PARTS}, available=len(examples))
+
+
+def without_golds(parts: Parts, examples: Sequence[Example]) -> Parts:
+    """The parts without questions of `own` and `calibrate` whose gold is also one of `examples`: there a gold only verifies."""
+    shown = {(example.database, normalised(gold)) for example in examples for gold in example.golds}
+    left = {
+        name: tuple(
+            example for example in getattr(parts, name) if not any((example.database, normalised(gold)) in shown for gold in example.golds)
+        )
+        for name in ("own", "calibrate")
+    }
+    return replace(parts, **left)
 
 
 def gold_groups(examples: Sequence[Example]) -> list[tuple[Example, ...]]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from prefkit.errors import DataError
 from prefkit.hashing import hash_value
 from prefkit.tasks.base import Example, Message
-from prefkit.tasks.names import SPLITS
+from prefkit.tasks.names import INGESTED, SPLITS
 from prefkit.tasks.sampling import Parts, make_parts, subset
 from prefkit.tasks.schema_text import schema_text
 
@@ -52,7 +52,7 @@ class SqlTask:
         self.values = values
         self.timeout_s = timeout_s
         self.notes = list(notes)
-        self._examples: dict[str, list[Example]] = {split: [] for split in SPLITS}
+        self._examples: dict[str, list[Example]] = {split: [] for split in (*SPLITS, INGESTED)}
         for example in examples:
             if example.database not in self.databases:
                 known = ", ".join(self.databases)
@@ -93,7 +93,19 @@ class SqlTask:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        return tuple(split for split in SPLITS if self._examples[split])
+        return tuple(split for split, examples in self._examples.items() if examples)
+
+    def with_ingested(self, examples: Sequence[Example], note: str) -> SqlTask:
+        """The same task with questions out of a production log, as the split `ingested`."""
+        every = [example for split in self._examples.values() for example in split]
+        return SqlTask(
+            self.name,
+            self.databases,
+            [*every, *examples],
+            values=self.values,
+            timeout_s=self.timeout_s,
+            notes=[*self.notes, note],
+        )
 
     def load(self, split: str) -> list[Example]:
         if split not in self.splits:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from prefkit.tasks.schema_text import _quoted, _tables, connect
+from prefkit.tasks.schema_text import _quoted, connect, table_names
 
 MOST_VALUES = 20
 LONGEST_VALUE = 60
@@ -31,7 +31,7 @@ class Columns:
         try:
             return {
                 table.lower(): tuple(row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})"))
-                for table in _tables(connection)
+                for table in table_names(connection)
             }
         finally:
             connection.close()

@@ -15,7 +15,7 @@ from prefkit.verify.scheduler import Scheduler
 from prefkit.verify.sql import feedback_of
 
 # It says of a result that is right on the first data instance alone that it is right by chance; nothing of what is right.
-BY_CHANCE = feedback_of(Result("ok"), agrees_somewhere=True)
+BY_CHANCE = feedback_of(Result("ok"), bytes.hex, agrees_somewhere=True)
 
 
 @pytest.fixture(scope="module")
