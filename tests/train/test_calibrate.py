@@ -264,7 +264,7 @@ def test_rewards_of_executed_verdicts_and_opinions_are_not_mixed_unless_the_reci
     with sqlite3.connect(database) as connection:
         connection.execute("CREATE TABLE item (id INTEGER)")
     asked = [{"name": "q", "golds": ["SELECT 1"], "databases": [str(database)]}]
-    executed, opinion = ([{"role": "assistant", "content": f"SELECT 1 -- {word}"}] for word in ("executed", "opinion"))
+    executed, opinion = ([{"role": "assistant", "content": f"SELECT 1 AS {word}"}] for word in ("executed", "opinion"))
 
     def rewards(reward: calibrate.Reward, *answers: Any) -> list[float | None]:
         return reward(prompts=None, completions=list(answers), name=["q"] * len(answers), trainer_state=SimpleNamespace())
