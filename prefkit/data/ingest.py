@@ -112,8 +112,8 @@ def _judge(reader: Reader, task: SqlTask, scheduler: Scheduler, log: Log, progre
     ingest_judge.hold_near_questions(store, known)
     with progress.task("corrections", None) as shown:
         ingest_judge.judge_corrections(store, known, task, scheduler, shown)
-    with progress.task("answers", store.count("SELECT COUNT(*) FROM answers")) as shown:
-        ingest_judge.judge_answers(store, known, task, scheduler, log.stem, shown.advance)
+    with progress.task("answers", None) as shown:
+        ingest_judge.judge_answers(store, known, task, scheduler, log.stem, shown)
     with progress.task("rows", store.count("SELECT COUNT(*) FROM lines")) as shown:
         decide(store, known, shown.advance)
 

@@ -8,7 +8,7 @@ to a question of the task by the task's own reference.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from prefkit.data.ingest_store import Row, Store
@@ -142,11 +142,13 @@ def _choose(store: Store, task: SqlTask, scheduler: Scheduler) -> None:
     store.do("UPDATE groups SET gold = NULL WHERE problem IS NOT NULL")
 
 
-def judge_answers(store: Store, known: Known, task: SqlTask, scheduler: Scheduler, stem: str, advance: Callable[[], None]) -> None:
+def judge_answers(store: Store, known: Known, task: SqlTask, scheduler: Scheduler, stem: str, shown: TaskProgress) -> None:
     """The verdict on every different answer whose question has a reference, the task's or a correction."""
     chosen = "SELECT g.id, a.content, a.line FROM groups g JOIN answers a ON a.id = g.gold WHERE {after}"
     for row in store.pages(chosen, "g.id"):
         store.do("UPDATE groups SET level = ?, made = ? WHERE id = ?", level_of(row["content"]), f"{stem}/{row['line']}", row["id"])
+
+    shown.set_total(store.count(f"SELECT COUNT(*) FROM ({_JUDGED.format(after='TRUE')})"))
 
     def checks() -> Iterator[SqlCheck]:
         for row in store.pages(_JUDGED, "a.id"):
@@ -158,7 +160,7 @@ def judge_answers(store: Store, known: Known, task: SqlTask, scheduler: Schedule
         kept["feedback"] = kept["feedback"] and redact(kept["feedback"])
         values = (str(verdict.status), verdict.score, json.dumps(kept), int(verdict.id))
         store.do("UPDATE answers SET status = ?, score = ?, verdict = ? WHERE id = ?", *values)
-        advance()
+        shown.advance()
 
 
 def example_of(row: Row, known: Known) -> Example:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from prefkit.errors import DataError
 from prefkit.tasks.base import Example
-from prefkit.tasks.sampling import PARTS, gold_groups, make_parts, subset
+from prefkit.tasks.sampling import PARTS, gold_groups, make_parts, subset, without_golds
 from prefkit.tasks.sql_text import normalised
 
 
@@ -122,3 +122,13 @@ def test_accepted_golds_join_groups_over_each_other() -> None:
         Example("4", "train", "a", 1, "q", "SELECT 2"),
     ]
     assert sorted(len(group) for group in gold_groups(examples)) == [4]
+
+
+def test_golds_that_are_shown_elsewhere_are_left_out_where_they_only_verify() -> None:
+    examples = [Example(f"q{number}", "train", "shop", 1, f"{number}?", f"SELECT {number}") for number in range(12)]
+    parts = make_parts(examples, 1, {"references": 4, "own": 4, "calibrate": 4})
+    shown = [Example("new", "ingested", "shop", 1, "new?", f"select  {one.gold[7:]};") for one in (parts.references[0], parts.own[0])]
+    other = Example("other", "ingested", "farm", 1, "new?", parts.calibrate[0].gold)
+    left = without_golds(parts, [*shown, other])
+    assert (left.references, left.calibrate) == (parts.references, parts.calibrate)
+    assert left.own == parts.own[1:]
