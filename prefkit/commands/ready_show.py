@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prefkit.commands.terminal import console, fields, shown, table
+from prefkit.commands.terminal import console, fields, paragraph, shown, table
 
 Row = dict[str, Any]
 Field = tuple[str, str]
@@ -32,8 +32,9 @@ def compare(results: Sequence[Row]) -> None:
     """One line for each model, the one to begin with, and the advice for each below."""
     from prefkit.data.model_choice import choose
 
-    columns = ["model", "asked", "pass@1", "pass@K", "mixed", "format", "tokens/s", "GB", "window", "verdict"]
-    console().print(table(columns, [_line(result) for result in results], right=range(1, 9)))
+    columns = ["model", "asked", "pass@1", "pass@K", "mixed", "form", "golds", "tok/s", "GB", "window"]
+    console().print(table(columns, [_line(result) for result in results], right=range(1, 10)))
+    paragraph("In per cent: right answers, at least one of K right, mixed questions, failures of form, golds told apart (guessing: 50).")
     print()
     chosen, why = choose(results)
     fields([("begin with", f"{shown(chosen)}: {shown(why)}" if chosen else shown(why))])
@@ -73,15 +74,16 @@ def _line(result: Row) -> list[str]:
     answered = bool(result["answers"])
     formless = sum(result["kinds"][kind] for kind in ("no query", "does not parse", "not finished"))
     shares = [result["pass_at_1"], result["pass_at_k"], result["mixed_share"], formless / max(result["answers"], 1)]
+    golds = result.get("gold_match") or {"n": 0}
     speed, memory, window = (result.get(name) for name in ("tokens_per_s", "memory_gb", "context"))
     return [
         shown(result["name"]),
-        f"{result['prompts']} × {result['k']}",
-        *(f"{100 * share:.1f} %" if answered else "–" for share in shares),
+        f"{result['prompts']}×{result['k']}",
+        *(f"{100 * share:.1f}" if answered else "–" for share in shares),
+        f"{100 * golds['mean']:.0f}" if golds["n"] else "–",
         f"{speed:.0f}" if speed else "–",
-        f"{result['processes']} × {memory:.1f}" if memory else "–",
+        f"{result['processes']}×{memory:.1f}" if memory else "–",
         f"{window}" if window else "–",
-        result["verdict"],
     ]
 
 
@@ -142,12 +144,8 @@ def _reach(result: Row) -> list[Field]:
     lines = [("prompts", f"the longest has {result['longest_prompt']} tokens, {need} with its answer, {of}".replace(", ;", ";"))]
     far, near = result["needle_far"], result["needle_near"]
     if far["n"]:
-        lines.append(
-            (
-                "far end",
-                f"a table that stands first in the longest schema is found in {_share(far)} of {far['n']} tries; last, {_share(near)}",
-            )
-        )
+        found = f"found in {_share(far)} of {far['n']} tries where the table stands first in the longest schema"
+        lines.append(("far end", f"a table's column is {found}; where it stands last, in {_share(near)}"))
     golds = result["gold_match"]
     if golds["n"]:
         lines.append(("likelihood", f"of two golds, each to its own question: {_share(golds)} of {golds['n']} pairs (guessing: 50 %)"))
