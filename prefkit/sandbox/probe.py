@@ -40,9 +40,10 @@ _DUCKDB = (
     ("load an extension", "LOAD httpfs", "policy"),
     ("change a setting", "SET memory_limit = '100GB'", "policy"),
     ("run without end", "SELECT count(*) FROM range(1000000000000)", "timeout"),
-    ("memory without end", "SELECT range(10000000000)", "limit"),
-    ("rows without end", "SELECT * FROM range(1000000000)", "limit"),
+    ("memory without end", "SELECT range(10000000000)", "limit timeout"),
+    ("rows without end", "SELECT * FROM range(1000000000)", "limit timeout"),
 )
+"""Name, query, and the statuses that say that the guard held."""
 
 
 _LIMITS = SqlLimits(timeout_s=0.2, rows=1000)
@@ -116,9 +117,9 @@ def _probe(tier: str, canaries: Sequence[tuple[str, str, str]], jobs: Sequence[S
                     if result.status != "infra":
                         break
                     result = pool.run(job).last
-                evidence.append(Evidence(tried, result.status == wanted, f"{result.status}: {result.reason}"))
+                evidence.append(Evidence(tried, result.status in wanted.split(), f"{result.status}: {result.reason}"))
     except IsolationUnavailable as error:
         return Probe(None, tuple(evidence), str(error))
     evidence.append(Evidence("leave a file behind", os.listdir(folder) == files, ", ".join(os.listdir(folder))))
-    broken = [item.tried for item in evidence if not item.held]
+    broken = [f"{item.tried} ({item.outcome})" for item in evidence if not item.held]
     return Probe(None, tuple(evidence), mend.format(", ".join(broken))) if broken else Probe(tier, tuple(evidence))
