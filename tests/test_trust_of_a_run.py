@@ -40,7 +40,7 @@ def context(folder: Path, *overrides: str) -> Context:
     questions = [{"split": split, "question": f"Question {n}?", "sql": f"SELECT name, {n} FROM people"} for n, split in enumerate(splits)]
     (folder / "my.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
     data = [f"task.database={folder / 'my.sqlite'}", f"task.questions={folder / 'my.jsonl'}"]
-    small = ["limits.readiness=1", "limits.references=4", "limits.own=4", "limits.calibrate=2", "pairs.corrections=false"]
+    small = ["limits.readiness=1", "limits.references=4", "limits.own=4", "limits.calibrate=2", "corrections.train=false"]
     chosen = recipe.load("sql-gen", profile="smoke", overrides=[*data, *small, *overrides])
     nothing: Any = None
     return Context(chosen, RunFolder(folder / "run"), load_task(chosen), Tokenizer(), nothing, quiet(), "pairs-1")  # type: ignore[arg-type]
