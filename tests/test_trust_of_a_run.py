@@ -14,6 +14,7 @@ from prefkit.context import Context, load_task
 from prefkit.errors import DataError
 from prefkit.progress import quiet
 from prefkit.runfolder import RunFolder
+from prefkit.verify.scheduler import Scheduler
 
 END = 2
 Row = dict[str, Any]
@@ -42,8 +43,7 @@ def context(folder: Path, *overrides: str) -> Context:
     data = [f"task.database={folder / 'my.sqlite'}", f"task.questions={folder / 'my.jsonl'}"]
     small = ["limits.readiness=1", "limits.references=4", "limits.own=4", "limits.calibrate=2", "corrections.train=false"]
     chosen = recipe.load("sql-gen", profile="smoke", overrides=[*data, *small, *overrides])
-    nothing: Any = None
-    return Context(chosen, RunFolder(folder / "run"), load_task(chosen), Tokenizer(), nothing, quiet(), "pairs-1")  # type: ignore[arg-type]
+    return Context(chosen, RunFolder(folder / "run"), load_task(chosen), Tokenizer(), Scheduler(workers=1), quiet(), "pairs-1")  # type: ignore[arg-type]
 
 
 def keep(context: Context, right: str, wrong: str) -> None:
