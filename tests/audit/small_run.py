@@ -40,7 +40,8 @@ WHICH = {
 }
 SPLITS = {"train": 20, "validation": 4, "test": 6, "unseen": 4}
 OVERRIDES = [
-    "track.wandb=off", "limits.readiness=2", "limits.references=6", "limits.own=6", "corrections.questions=4", "limits.calibrate=4",
+    "track.wandb=off", "limits.readiness=2", "limits.references=6", "limits.own=6", "corrections.questions=6", "corrections.turns=2",
+    "pairs.mutations=2", "pairs.per_prompt=3", "limits.calibrate=4",
     "limits.validation=3", "limits.test=5", "limits.unseen=3", "warm_start.rounds.0.sampled=4", "warm_start.rounds.0.k=2",
     "warm_start.rounds.1.k=6", "select.metric=both",
 ]  # fmt: skip
