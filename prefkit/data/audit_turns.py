@@ -88,7 +88,8 @@ def _problems(written: Row, found: Row) -> Iterator[Problem]:
 def _listed(name: str, written: Any, found: Sequence[Row]) -> Iterator[Problem]:
     """Parts of rows in a row of their own."""
     if not isinstance(written, list) or len(written) != len(found):
-        yield f"{name}s", f"{len(written)} of them" if isinstance(written, list) else written, f"{len(found)} of them"
+        many = f"{name.removesuffix('try')}tries" if name.endswith("try") else f"{name}s"
+        yield many, f"{len(written)} of them" if isinstance(written, list) else written, f"{len(found)} of them"
         return
     for number, (old, new) in enumerate(zip(written, found, strict=True)):
         for part, value in new.items():
