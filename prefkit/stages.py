@@ -147,11 +147,13 @@ def make_pairs(context: Context, index: int) -> Row:
             f"no pair could be made in round 0: {counts}. The model answers nothing right here: begin with a round on references, or "
             "choose a stronger model with --model."
         )
-    counts |= leakage(context, index, rows)
+    counts |= leakage(context, rows)
     counts["warnings"] = pair_checks.warnings(counts)
     for warning in counts["warnings"]:
         context.progress.say(f"note: {warning}")
-    context.keep_training(f"pairs/round-{index}.parquet", rows, examples, columns.pairs())
+    # Rows out of production may be of any training question, not of this round's alone.
+    every = [example for split in task.splits for example in task.load(split)]
+    context.keep_training(f"pairs/round-{index}.parquet", rows, every, columns.pairs())
     if negatives:
         context.keep(name, negatives.rollouts, negatives.verdicts)
     if index == len(recipe.warm_start.rounds) - 1:
@@ -161,10 +163,11 @@ def make_pairs(context: Context, index: int) -> Row:
     return counts
 
 
-def leakage(context: Context, index: int, rows: Sequence[Row]) -> Row:
-    """What the pairs of round `index` share with the questions that measure."""
-    questions = {example.id: example.question for example in context.round_examples(index)}
-    held_out = [example for split in HELD_OUT if split in context.task.splits for example in context.task.load(split)]
+def leakage(context: Context, rows: Sequence[Row]) -> Row:
+    """What pairs share with the questions that measure."""
+    task = context.task
+    questions = {example.id: example.question for split in task.splits for example in task.load(split)}
+    held_out = [example for split in HELD_OUT if split in task.splits for example in task.load(split)]
     return pair_checks.leakage(rows, questions, held_out)
 
 

@@ -111,7 +111,7 @@ def _pair_figures(facts: Facts, stage: str, number: int) -> Row | None:
         return None
     again = pair_checks.figures(rows)
     if facts.context is not None:
-        again |= stages.leakage(facts.context, number, rows)
+        again |= stages.leakage(facts.context, rows)
         again["warnings"] = pair_checks.warnings(again)
     if facts.recipe.pairs.mutations and stage in facts.rollouts:
         again |= hard_negatives.figures(*facts.rollouts[stage].judged)
