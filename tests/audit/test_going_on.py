@@ -53,7 +53,7 @@ def test_an_address_that_was_taken_out_of_feedback_is_no_disagreement(following:
     run = RunFolder(following)
     row = next(row for row in run.read_rows(f"rollouts/{HISTORY}") if "example.com" in row["completion"])
     verdict = next(one for one in run.read_rows(f"verdicts/{HISTORY}") if one["id"] == row["id"])
-    assert "rows:" in verdict["feedback"] and "example.com" not in verdict["feedback"]
+    assert "[EMAIL]" in verdict["feedback"] and "ann@example.com" not in verdict["feedback"]
     task = load_task(recipe.load(following))
     example = next(example for example in task.load("ingested") if example.id == row["example_id"])
     (found,) = scheduler.verify([task.check(example, row["completion"])])
