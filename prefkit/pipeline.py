@@ -32,8 +32,9 @@ class Stage:
     writes: tuple[str, ...]
 
 
-def plan(recipe: Recipe) -> list[Stage]:
-    """The stages of `recipe` in order."""
+def plan(recipe: Recipe, before: Mapping[str, Any] | None = None) -> list[Stage]:
+    """The stages of `recipe` in order. before: the hashes of what the run goes on from, where that lies here no longer (see
+    `lineage.inputs`)."""
     rounds = recipe.warm_start.rounds
     limits = recipe.limits.model_dump()
     parts = {name: limits[name] for name in ("readiness", "references", "own", "calibrate")}
@@ -46,7 +47,7 @@ def plan(recipe: Recipe) -> list[Stage]:
         "parts": parts,
         "judge": recipe.judge.model_dump(),
     }
-    before = lineage.inputs(recipe)
+    before = lineage.inputs(recipe) if before is None else before
     result = [
         *([Stage("start", stages.take_start, (), {"adapter": before["adapter"]}, ("start/adapter",))] if recipe.model.adapter else []),
         *([_history(base, before["ingested"])] if recipe.task.ingested_folders else []),

@@ -63,6 +63,11 @@ def check_readiness(context: Context) -> Row:
     context.run.write_json("readiness.json", result)
     if result["verdict"] == "fix the data" and len(faults) > len(every) // 5:
         raise DataError(f"{result['advice']} `readiness.json` in {context.run.path} lists the first ones.")
+    return shown_readiness(result)
+
+
+def shown_readiness(result: Row) -> Row:
+    """What the manifest keeps of readiness.json."""
     return {key: value for key, value in result.items() if isinstance(value, int | float | str) and key != "advice"}
 
 
@@ -82,7 +87,7 @@ def make_rollouts(context: Context, index: int) -> Row:
 def make_corrections(context: Context, index: int) -> Row:
     """Further turns to wrong answers of round `index`, and as many fresh answers, as trajectories."""
     settings, adapter = context.recipe.corrections, context.warm_adapter(index - 1)
-    tried = context.task.subset(context.round_examples(index), settings.questions, context.recipe.seed)
+    tried = corrected_questions(context, index)
     found = corrections.failures(tried, *context.kept(f"rollouts-{index}"))
     rows: list[Row] = []
     verdicts: list[Row] = []
@@ -100,12 +105,22 @@ def make_corrections(context: Context, index: int) -> Row:
         corrections.close_with_references(found, context.tokenize)
     context.keep(context.stage, rows, verdicts)
     context.one_kind([*context.kept(f"rollouts-{index}")[1], *verdicts], f"the corrections of round {index}")
-    context.keep_training(f"trajectories/round-{index}.parquet", [one.row() for one in found], columns.trajectories())
-    repairs = [pair for one in found if (pair := one.pair())]
+    turns, repairs = [one.row() for one in found], [pair for one in found if (pair := one.pair())]
+    context.keep_training(f"trajectories/round-{index}.parquet", turns, columns.trajectories())
     context.keep_training(f"pairs/corrections-{index}.parquet", repairs, columns.pairs())
-    drawn = figures(rows, verdicts)
+    return correction_figures(turns, repairs, rows, verdicts)
+
+
+def corrected_questions(context: Context, index: int) -> list[Example]:
+    """The questions of round `index` whose wrong answers get further turns."""
+    return context.task.subset(context.round_examples(index), context.recipe.corrections.questions, context.recipe.seed)
+
+
+def correction_figures(turns: Sequence[Row], repairs: Sequence[Row], rollouts: Sequence[Row], verdicts: Sequence[Row]) -> Row:
+    """The figures of a stage of corrections, from the rows of its trajectories, of its pairs, and of its own answers."""
+    drawn = figures(rollouts, verdicts)
     counted = ("answers", "duplicates", "truncated", "tokens", "verifier_calls", "not_judged")
-    return {**trajectories.figures(found), **{name: drawn[name] for name in counted}}
+    return {**trajectories.figures(turns, repairs), **{name: drawn[name] for name in counted}}
 
 
 def make_pairs(context: Context, index: int) -> Row:
@@ -132,9 +147,7 @@ def make_pairs(context: Context, index: int) -> Row:
             f"no pair could be made in round 0: {counts}. The model answers nothing right here: begin with a round on references, or "
             "choose a stronger model with --model."
         )
-    questions = {example.id: example.question for example in examples}
-    held_out = [example for split in HELD_OUT if split in task.splits for example in task.load(split)]
-    counts |= pair_checks.leakage(rows, questions, held_out)
+    counts |= leakage(context, rows)
     counts["warnings"] = pair_checks.warnings(counts)
     for warning in counts["warnings"]:
         context.progress.say(f"note: {warning}")
@@ -142,22 +155,31 @@ def make_pairs(context: Context, index: int) -> Row:
     if negatives:
         context.keep(name, negatives.rollouts, negatives.verdicts)
     if index == len(recipe.warm_start.rounds) - 1:
-        _write_pair_card(context, counts)
+        entries = context.run.manifest["stages"]
+        before = [(entries.get(f"pairs-{number}") or {}).get("figures") or {} for number in range(index)]
+        context.run.write_text("pairs/README.md", card_of_pairs(context, [*before, counts]))
     return counts
+
+
+def leakage(context: Context, rows: Sequence[Row]) -> Row:
+    """What pairs share with the questions that measure."""
+    task = context.task
+    questions = {example.id: example.question for split in task.splits for example in task.load(split)}
+    held_out = [example for split in HELD_OUT if split in task.splits for example in task.load(split)]
+    return pair_checks.leakage(rows, questions, held_out)
+
+
+def card_of_pairs(context: Context, rounds: Sequence[Row]) -> str:
+    """The text of pairs/README.md. rounds: the figures of the pairs of every round, in order."""
+    recipe = context.recipe
+    settings = {**recipe.pairs.model_dump(), "seed": recipe.seed, "longest row in tokens": LONGEST_ROW}
+    return pair_card.text(context.task.name, recipe.model.name, settings, rounds)
 
 
 def _logged(context: Context) -> tuple[list[Row], list[Row]]:
     """Rollouts and verdicts of logged answers, where this run has any and may choose them."""
     there = "history" in context.recipe.pairs.fallback and context.run.file("rollouts/history.parquet").is_file()
     return context.kept("history") if there else ([], [])
-
-
-def _write_pair_card(context: Context, last: Row) -> None:
-    """pairs/README.md, from what each round counted. `last`: the counts of the last round, whose stage has not ended yet."""
-    entries, rounds = context.run.manifest["stages"], context.recipe.warm_start.rounds
-    counts = [*((entries.get(f"pairs-{index}") or {}).get("figures") or {} for index in range(len(rounds) - 1)), last]
-    settings = {**context.recipe.pairs.model_dump(), "seed": context.recipe.seed, "longest row in tokens": LONGEST_ROW}
-    context.run.write_text("pairs/README.md", pair_card.text(context.task.name, context.recipe.model.name, settings, counts))
 
 
 def train_warm_start(context: Context, index: int) -> Row:

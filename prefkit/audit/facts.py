@@ -21,7 +21,7 @@ ANSWER: Columns = {
     "policy": "text", "split": "text", "example_id": "text", "database": "text", "level": "whole", "question": "text", "gold": "text",
     "kind": "text", "k": "whole", "completion": "text", "sql": "text?", "tokens": "whole", "ended": "flag", "status": "text",
     "score": "number?", "reason": "text", "key": "text?", "model": "text?+", "adapter": "text?+", "template": "text?+",
-    "versions": "text?+", "data_hash": "text?+", "content_hash": "text?+",
+    "trust": "text?+", "versions": "text?+", "data_hash": "text?+", "content_hash": "text?+",
 }  # fmt: skip
 
 
@@ -36,7 +36,7 @@ class Answers:
     @property
     def judged(self) -> list[Row]:
         """The rows with the status, score and reason that hold."""
-        return [{**row, **{name: item.judged[name] for name in ("status", "score", "reason")}} for row, item in self.pairs]
+        return [{**row, **{name: item.judged[name] for name in ("status", "score", "reason", "trust")}} for row, item in self.pairs]
 
     @property
     def pairs(self) -> list[tuple[Row, Item]]:
@@ -47,6 +47,7 @@ class Answers:
 class Facts:
     """One run (or one evaluation folder) under audit. context: for what the recipe takes of the task; None where there is no task.
 
+    pairs, trajectories: rows by file, as they hold after execution. repairs: the rows that trajectories give, by stage of corrections.
     gold_faults, planted: what the readiness check finds when it is made again; None where it was not.
     """
 
@@ -60,7 +61,8 @@ class Facts:
     answers: dict[str, Answers] = field(default_factory=dict)
     pairs: dict[str, list[Row]] = field(default_factory=dict)
     trajectories: dict[str, list[Row]] = field(default_factory=dict)
-    gold_faults: list[str] | None = None
+    repairs: dict[str, list[Row]] = field(default_factory=dict)
+    gold_faults: dict[str, str] | None = None
     planted: tuple[int, int] | None = None
 
     @property
@@ -92,7 +94,7 @@ def read_answers(facts: Facts, file: str) -> Answers:
         seen.add(name)
         if example is None:
             example = Example(row["example_id"], row["split"], row["database"], row["level"], row["question"], row["gold"])
-        written = {key: row[key] for key in ("status", "score", "reason", "key", "versions", "data_hash")}
+        written = {key: row[key] for key in ("status", "score", "reason", "key", "trust", "versions", "data_hash")}
         result.rows.append(row)
         result.items.append(Item("answers", file, name, example, row["completion"], written))
     return result

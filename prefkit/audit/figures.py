@@ -3,7 +3,7 @@
 | figure                                    | from                                                                                    |
 |-------------------------------------------|-----------------------------------------------------------------------------------------|
 | readiness.json                            | its rollouts and verdicts, all golds and planted answers executed again                 |
-| counts of rollouts, corrections, pairs    | their rows                                                                              |
+| counts of rollouts, corrections, pairs    | their rows; what was dropped, and how much could not be changed, left none              |
 | training: rows, steps, losses, rewards    | the pairs and metrics.jsonl                                                             |
 | select-*.json                             | the validation answers; in older runs that kept none, from what the files say elsewhere |
 | evaluation.json, ledger.json              | the answers, and the stages' entries for the cost                                       |
@@ -13,13 +13,12 @@ Seconds, processor time and memory are what one machine measured once: they are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from prefkit import selection
+from prefkit import selection, stages
 from prefkit.audit.facts import Answers, Facts, check_complete
-from prefkit.data import readiness
-from prefkit.data.audit_rows import Rollouts
+from prefkit.data import hard_negatives, pair_checks, readiness
 from prefkit.data.findings import ABSENT, extra, listed
 from prefkit.data.rollouts import figures
 from prefkit.errors import DataError
@@ -48,6 +47,8 @@ def stage_figures(facts: Facts) -> dict[str, Row]:
 
 def _figures_of(facts: Facts, name: str) -> Row | None:
     base, _, number = name.rpartition("-")
+    if base in ("corrections", "pairs", "warm_start") and not number.isdigit():
+        return None
     if name == "readiness":
         return _readiness_figures(facts)
     if base == "rollouts":
@@ -55,7 +56,11 @@ def _figures_of(facts: Facts, name: str) -> Row | None:
     if base == "corrections":
         return _correction_figures(facts, int(number))
     if base == "pairs":
-        return _pair_figures(facts.pairs.get(f"pairs/round-{number}.parquet"))
+        return _pair_figures(facts, name, int(number))
+    if name == "history":
+        return _history_figures(facts)
+    if name == "start":
+        return {"bytes": weights.stat().st_size} if (weights := facts.reader.path("start/adapter/adapter_model.safetensors")) else None
     if base == "warm_start":
         return _warm_start_figures(facts, name, int(number))
     if name == "calibrate":
@@ -68,72 +73,59 @@ def _figures_of(facts: Facts, name: str) -> Row | None:
     return {}
 
 
-def _judged(rollouts: Rollouts) -> tuple[list[Row], list[Row]]:
-    return rollouts.rows, [item.judged for item in rollouts.items]
-
-
 def _rollout_figures(facts: Facts, name: str) -> Row | None:
-    return figures(*_judged(facts.rollouts[name])) if name in facts.rollouts else None
+    return figures(*facts.rollouts[name].judged) if name in facts.rollouts else None
 
 
 def _readiness_figures(facts: Facts) -> Row | None:
     """readiness.json anew, which is compared here; and of it what the manifest keeps."""
     written = facts.reader.json("readiness.json")
-    if "readiness" not in facts.rollouts or not isinstance(written, dict):
+    if "readiness" not in facts.rollouts or not isinstance(written, dict) or facts.recipe is None:
         return None
-    rows, verdicts = _judged(facts.rollouts["readiness"])
+    (rows, verdicts), group = facts.rollouts["readiness"].judged, facts.recipe.calibrate.k
     if facts.context is not None and facts.gold_faults is not None and facts.planted is not None:
         task = facts.context.task
         questions = {split: len(task.load(split)) for split in task.splits}
-        again = readiness.readiness(rows, verdicts, facts.gold_faults, questions, sum(questions.values()))
+        again = readiness.readiness(rows, verdicts, facts.gold_faults, questions, sum(questions.values()), group)
         again.update(planted=facts.planted[1], planted_passed=facts.planted[0], parts=facts.context.parts.counts)
     else:
-        again = readiness.readiness(rows, verdicts, [], {}, 0)
-        for name in ("golds_checked", "gold_faults", "first_gold_faults", "questions", "verdict", "advice"):
-            del again[name]
+        again = readiness.answer_figures(rows, verdicts, group)
     facts.findings.figures("readiness.json", written, again)
     if only := list(extra(written, again)):
         facts.findings.skip(f"figures of readiness.json that were not made again: {listed(only)}", len(only))
-    return {key: value for key, value in again.items() if isinstance(value, int | float | str) and key != "advice"}
+    return stages.shown_readiness(again)
 
 
 def _correction_figures(facts: Facts, number: int) -> Row | None:
-    second, rows = facts.rollouts.get(f"corrections-{number}"), facts.trajectories.get(f"trajectories/round-{number}.parquet")
-    pairs = facts.pairs.get(f"pairs/corrections-{number}.parquet")
-    if second is None or rows is None or pairs is None:
+    stage = f"corrections-{number}"
+    rows, repairs = facts.trajectories.get(f"trajectories/round-{number}.parquet"), facts.repairs.get(stage)
+    if rows is None or repairs is None or stage not in facts.rollouts:
         return None
-    tries, right = len(second.rows), sum(item.score == 1 for item in second.items)
-    return {
-        "trajectories": len(rows), "repair_tries": tries, "repaired": right, "repair_rate": round(right / tries, 4) if tries else None,
-        "fresh_rate": _fresh_rate(facts.rollouts.get(f"rollouts-{number}"), second), "correction_pairs": len(pairs),
-        "tokens": sum(len(row["completion_ids"]) for row in second.rows), "verifier_calls": tries,
-    }  # fmt: skip
+    return stages.correction_figures(rows, repairs, *facts.rollouts[stage].judged)
 
 
-def _fresh_rate(first: Rollouts | None, second: Rollouts) -> float | None:
-    """The control: how often the same questions' other first answers are right."""
-    if first is None:
+def _pair_figures(facts: Facts, stage: str, number: int) -> Row | None:
+    """Counts of the rows, what they share with questions that measure, the warnings that follow, and what became of mutations."""
+    rows = facts.pairs.get(f"pairs/round-{number}.parquet")
+    if rows is None or facts.recipe is None or number >= len(facts.recipe.warm_start.rounds):
         return None
-    failed = {row["example_id"]: row["parent"] for row in reversed(second.rows)}
-    others = [
-        item.score == 1
-        for row, item in zip(first.rows, first.items, strict=True)
-        if failed.get(row["example_id"], row["id"]) != row["id"] and item.score is not None
-    ]
-    return round(sum(others) / len(others), 4) if others else None
+    again = pair_checks.figures(rows)
+    if facts.context is not None:
+        again |= stages.leakage(facts.context, rows)
+        again["warnings"] = pair_checks.warnings(again)
+    if facts.recipe.pairs.mutations and stage in facts.rollouts:
+        again |= hard_negatives.figures(*facts.rollouts[stage].judged)
+    return again
 
 
-def _pair_figures(rows: Sequence[Row] | None) -> Row | None:
-    if rows is None:
+def _history_figures(facts: Facts) -> Row | None:
+    turns, pairs = facts.trajectories.get("trajectories/history.parquet"), facts.pairs.get("pairs/history.parquet")
+    if turns is None or pairs is None or "history" not in facts.rollouts:
         return None
-    both = [row for row in rows if row["rejected_ids"] is not None]
-    longer = sum(len(row["chosen_ids"]) > len(row["rejected_ids"]) for row in both)
-    return {
-        "rows": len(rows),
-        "pairs": len(both),
-        **{source: sum(row["source"] == source for row in rows) for source in ("model", "reference", "correction")},
-        "chosen_longer_share": round(longer / len(both), 3) if both else None,
-    }
+    again = {**figures(*facts.rollouts["history"].judged), "trajectories": len(turns), "pairs": len(pairs)}
+    if facts.context is not None:
+        again["questions"] = len(facts.context.ingested)
+    return again
 
 
 def _warm_start_figures(facts: Facts, name: str, number: int) -> Row | None:
@@ -224,7 +216,7 @@ def _scores_again(facts: Facts, stage: str, scores: Mapping[str, Any]) -> dict[s
 
 def _adapter_paths(stage: str, chosen: str, facts: Facts) -> Row:
     if stage == "select-warm":
-        return {"adapter": f"warm_start/{chosen}/adapter"}
+        return {"adapter": "start/adapter" if chosen == "start" else f"warm_start/{chosen}/adapter"}
     warm = facts.reader.json("select-warm.json")
     start = warm.get("adapter") if isinstance(warm, dict) else None
     kept = start if chosen == "warm_start" else f"calibrate/candidates/{chosen}"
@@ -250,7 +242,7 @@ def check_evaluation(facts: Facts, spent: Mapping[str, Mapping[str, float]]) -> 
         check_complete(facts, answers, asked, greedy=True, k=settings.k)
     rows = answers.judged
     try:
-        evaluation, ledger = suites.evaluation(rows, totals, settings.k, settings.temperature), suites.ledger(rows, spent)
+        evaluation, ledger = _evaluation(facts, rows, totals), suites.ledger(rows, spent)
     except (DataError, ValueError) as error:
         facts.findings.add("figures", EVALUATION, "", ("answers", "a score for each", str(error)))
         return None
@@ -262,6 +254,12 @@ def check_evaluation(facts: Facts, spent: Mapping[str, Mapping[str, float]]) -> 
         for name in extra(written, again):
             facts.findings.row("figures", file, name, [("figure", "a figure", "the answers give none of this name")])
     return evaluation, ledger
+
+
+def _evaluation(facts: Facts, rows: list[Row], totals: dict[str, int]) -> Row:
+    assert facts.recipe is not None
+    settings = facts.recipe.evaluate
+    return suites.evaluation(rows, totals, settings.k, settings.temperature, mix=facts.recipe.judge.mix)
 
 
 def _written_totals(facts: Facts) -> dict[str, int]:

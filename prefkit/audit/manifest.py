@@ -151,9 +151,16 @@ def check_data_places(chosen: Recipe, run: RunFolder) -> str | None:
     """Why the task's data cannot be trusted to be the user's own: a run writes whole paths, and no run holds its own dataset."""
     task = chosen.task
     folder = run.path.resolve()
-    if task.database is None and Path(task.dataset).is_dir() and Path(task.dataset).resolve().is_relative_to(folder):
-        return f"task.dataset {task.dataset} lies in the run folder itself"
+    named = [*((("task.dataset", task.dataset),) if task.database is None and Path(task.dataset).is_dir() else ())]
+    named += [("task.ingested", path) for path in task.ingested_folders]
+    for name, path in named:
+        if Path(path).resolve().is_relative_to(folder):
+            return f"{name} {path} lies in the run folder itself"
     return None
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def relative_places(run: RunFolder) -> list[str]:
@@ -164,14 +171,28 @@ def relative_places(run: RunFolder) -> list[str]:
     task = values.get("task") if isinstance(values, dict) else None
     if not isinstance(task, dict):
         return []
-    given = [task.get("questions"), *(task["database"] if isinstance(task.get("database"), list) else [task.get("database")])]
+    given = [one for name in ("questions", "augmented", "database", "ingested") for one in _listed(task.get(name))]
     return [path for path in given if isinstance(path, str) and (not Path(path).is_absolute() or ".." in Path(path).parts)]
 
 
-def check_inputs(chosen: Recipe, identity: str, entries: Mapping[str, Row], findings: Findings) -> None:
-    """The hash of everything that decides each stage's result: task (its `identity`), settings, and the content of what it read."""
+def gone_on_from(reader: Reader) -> Row:
+    """The hashes of what the run goes on from, as its manifest names them; the copy of the adapter is compared with its hash."""
+    manifest = reader.run.manifest
+    start, given = manifest.get("from"), manifest.get("with")
+    weights = start.get("sha256") if isinstance(start, dict) else None
+    if weights is not None:
+        found = adapter_hash(reader.run.file("start/adapter"))
+        problems = [("sha256 of the earlier run's weights", weights, found)] if found != weights else []
+        reader.findings.row("files", "start/adapter/adapter_model.safetensors", "", problems)
+    folders = [one.get("sha256") for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    return {"adapter": weights, "ingested": folders}
+
+
+def check_inputs(chosen: Recipe, before: Row, identity: str, entries: Mapping[str, Row], findings: Findings) -> None:
+    """The hash of everything that decides each stage's result: task (its `identity`), settings, and the content of what it read, with what
+    the run goes on from (see `gone_on_from`)."""
     problems = {}
-    plan = pipeline.plan(chosen)
+    plan = pipeline.plan(chosen, before)
     for stage in plan:
         if stage.name in entries:
             found = pipeline.inputs_from(entries, stage, identity)
@@ -187,9 +208,9 @@ def check_inputs(chosen: Recipe, identity: str, entries: Mapping[str, Row], find
         findings.add("stages", "manifest.json", name, ("inputs (settings, questions, databases, files it read)", written, found))
 
 
-def check_complete(chosen: Recipe, entries: Mapping[str, Row], findings: Findings) -> None:
-    """A run with a report has every stage of its recipe."""
-    planned = [stage.name for stage in pipeline.plan(chosen)]
+def check_complete(chosen: Recipe, before: Row, entries: Mapping[str, Row], findings: Findings) -> None:
+    """A run with a report has every stage of its recipe. before: see `gone_on_from`."""
+    planned = [stage.name for stage in pipeline.plan(chosen, before)]
     if "report" in entries:
         for name in planned:
             if name not in entries:
@@ -241,16 +262,19 @@ def adapters(reader: Reader, entries: Mapping[str, Row]) -> dict[str | tuple[str
         return adapter_hash(run.file(str(folder)))
 
     chosen = {name: reader.json(f"{name}.json") for name in ("select-warm", "select-final") if name in entries}
-    found: dict[str | tuple[str, str], str | None] = {"readiness": None}
+    start = "start/adapter" if "start" in entries else None
+    found: dict[str | tuple[str, str], str | None] = {"readiness": start and weights(start)}
+    if start is not None:
+        found["evaluation/select-warm.parquet", "start"] = weights(start)
     for name in entries:
         base, _, number = name.rpartition("-")
         if base in ("rollouts", "corrections") and number.isdigit():
-            found[name] = weights(f"warm_start/round-{int(number) - 1}/adapter") if int(number) else None
+            found[name] = weights(f"warm_start/round-{int(number) - 1}/adapter") if int(number) else found["readiness"]
         if base == "warm_start":
             found["evaluation/select-warm.parquet", f"round-{number}"] = weights(f"warm_start/round-{number}/adapter")
     for path in sorted(run.path.glob("calibrate/candidates/step-*")):
         found["evaluation/select-final.parquet", path.name] = weights(path.relative_to(run.path))
-    places = {"base": None, "references": "warm_start/round-0/adapter"}
+    places = {"base" if start is None else "earlier": start, "references": "warm_start/round-0/adapter"}
     for name, policy, key in (("select-warm", "own_pairs", "adapter"), ("select-final", "calibrated", "kept")):
         place = chosen[name].get(key) if isinstance(chosen.get(name), dict) else None
         if isinstance(place, str) and ".." not in Path(place).parts and not Path(place).is_absolute():

@@ -6,14 +6,17 @@ import copy
 import re
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
+from pathlib import Path
 from typing import Any
 
+from prefkit import stages
 from prefkit.audit.facts import Facts
 from prefkit.audit.figures import EVALUATION
 from prefkit.data.audit_read import MOST_JSON
 from prefkit.data.findings import Problem
 
 Row = dict[str, Any]
+CARD = "pairs/README.md"
 NAME = "prefkit-audit-name-of-the-run"
 """Stands for the run's name, which the folder may have had another of when its report was written."""
 MOST_LINES = 20
@@ -23,15 +26,12 @@ _TAG = re.compile(r"<[^>]*>")
 
 def check_report(facts: Facts, evaluation: Row, ledger: Row, figures: Mapping[str, Row]) -> None:
     """Render both again from the figures as they were computed again, and compare."""
-    from prefkit.report import html_report
-
     findings = facts.findings
     entry = facts.entries.get("report")
     if entry is None:
         findings.skip("report.md and report.html: the run has no finished report", 0)
         return
-    writer = entry["figures"].get("writer")
-    if writer is not None and writer != html_report.writer():
+    if _other_writer(facts):
         findings.skip("report.md and report.html: another version of prefkit wrote them (`prefkit report RUN` writes them anew)", 0)
         return
     try:
@@ -45,13 +45,35 @@ def check_report(facts: Facts, evaluation: Row, ledger: Row, figures: Mapping[st
         _compare(facts, file, text)
 
 
+def check_card(facts: Facts, figures: Mapping[str, Row]) -> None:
+    """pairs/README.md from the counts of pairs as they were computed again, and compared like a report."""
+    names = [name for name in facts.entries if name.startswith("pairs-")]
+    if facts.context is None or not names or CARD not in facts.entries[names[-1]]["files"]:
+        return
+    if _other_writer(facts):
+        facts.findings.skip(f"{CARD}: another version of prefkit wrote it", 0)
+        return
+    entries = facts.entries_with(figures)
+    try:
+        _compare(facts, CARD, stages.card_of_pairs(facts.context, [entries[name]["figures"] for name in names]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # what the rows do not hold again is as it is written, by whomever
+        facts.findings.row("report", CARD, "", [("figures", "counts of pairs", f"cannot be shown: {type(error).__name__}: {error}")])
+
+
+def _other_writer(facts: Facts) -> bool:
+    """Whether the report's stage names another version of what writes reports."""
+    from prefkit.report import html_report
+
+    writer = (facts.entries.get("report") or {"figures": {}})["figures"].get("writer")
+    return writer is not None and writer != html_report.writer()
+
+
 def _rendered(facts: Facts, evaluation: Row, ledger: Row, figures: Mapping[str, Row]) -> dict[str, str]:
     from prefkit.report import html_report, markdown
     from prefkit.report.content import content
-    from prefkit.report.source import Source, trajectories
+    from prefkit.report.source import Source
 
-    run = facts.reader.run
-    manifest = copy.deepcopy({key: value for key, value in run.manifest.items() if key != "stages"})
+    manifest = copy.deepcopy({key: value for key, value in facts.reader.run.manifest.items() if key != "stages"})
     manifest["stages"] = facts.entries_with(figures)
     recipe = facts.reader.path("recipe.yaml")
     source = Source(
@@ -62,10 +84,16 @@ def _rendered(facts: Facts, evaluation: Row, ledger: Row, figures: Mapping[str, 
         metrics=facts.metrics,
         manifest=manifest,
         recipe_text=recipe.read_text(encoding="utf-8", errors="replace") if recipe else "",
-        trajectories=trajectories(run),
+        trajectories=_trajectories(facts),
     )
     said = content(source)
     return {"report.md": markdown.render_markdown(said), "report.html": html_report.render_html(said)}
+
+
+def _trajectories(facts: Facts) -> dict[int, list[Row]]:
+    """The corrections of each round that is done, as they hold (see `report.source.trajectories`)."""
+    numbers = [int(Path(rel).stem.rpartition("-")[2]) for rel in facts.trajectories if Path(rel).stem.startswith("round-")]
+    return {number: facts.trajectories[f"trajectories/round-{number}.parquet"] for number in sorted(numbers)}
 
 
 def _compare(facts: Facts, file: str, expected: str) -> None:

@@ -11,8 +11,8 @@ from prefkit.audit import figures, manifest, rendering
 from prefkit.audit.facts import Facts, read_answers
 from prefkit.context import Context, load_task, task_identity
 from prefkit.data import audit as execution
+from prefkit.data import audit_pairs, audit_turns, readiness
 from prefkit.data import audit_rows as rows
-from prefkit.data import readiness
 from prefkit.data.audit import Item
 from prefkit.data.audit_read import Reader
 from prefkit.data.findings import Findings, listed
@@ -70,15 +70,19 @@ def _facts(run: RunFolder, findings: Findings, data: Data) -> Facts:
     task, identity = _task(run, recipe, findings, data) if recipe is not None else (None, "")
     examples = manifest.by_id(task) if task is not None else {}
     known = rows.Known(task, examples, {}, recipe.model.name if recipe else "", recipe.seed if recipe else 0)
+    if recipe is not None:
+        turns = enumerate(recipe.warm_start.rounds)
+        known.on_references = frozenset(f"rollouts-{number}" for number, turn in turns if turn.source == "references")
     context = None
     if recipe is not None and task is not None:
         nothing: object = None  # neither model nor writer: what a recipe takes of the task is read from the two alone
         context = Context(recipe, run, task, nothing, nothing, quiet())  # type: ignore[arg-type]
     facts = Facts(reader, recipe, context, known, entries)
     if recipe is not None and not _is_evaluation(facts):
-        manifest.check_complete(recipe, entries, findings)
+        before = manifest.gone_on_from(reader)
+        manifest.check_complete(recipe, before, entries, findings)
         if task is not None and whole:
-            manifest.check_inputs(recipe, identity, entries, findings)
+            manifest.check_inputs(recipe, before, identity, entries, findings)
     facts.metrics = manifest.read_metrics(reader, entries)
     return facts
 
@@ -98,8 +102,8 @@ def _task(run: RunFolder, recipe: Recipe, findings: Findings, data: Data) -> tup
         try:
             task = load_task(recipe)
             return task, hash_value(task_identity(task))
-        except (PrefkitError, OSError, ValueError, sqlite3.Error) as error:
-            refused = str(error)
+        except (PrefkitError, OSError, ValueError, KeyError, TypeError, AttributeError, sqlite3.Error) as error:
+            refused = str(error) or type(error).__name__  # an ingested folder of odd shape raises whatever its reader does
     findings.row("databases", "recipe.yaml", "task", [("data of the task", "files that can be read", refused)])
     findings.skip("execution of answers, and their questions: the task's data cannot be used")
     return None, ""
@@ -113,10 +117,10 @@ def _check(facts: Facts, scheduler: Scheduler, sample: int | None, seed: int, pr
     _execute(facts, scheduler, sample, seed, progress)
     for part in facts.rollouts.values():
         rows.check_rollouts(facts.reader, part, facts.known)
-    for rel in _files(run, "pairs"):
-        facts.pairs[rel] = rows.check_pairs(facts.reader, rel, facts.known)
     for rel in _files(run, "trajectories"):
-        facts.trajectories[rel] = rows.check_trajectories(facts.reader, rel, facts.known)
+        _check_trajectories(facts, rel)
+    for rel in _files(run, "pairs"):
+        facts.pairs[rel] = audit_pairs.check_pairs(facts.reader, rel, facts.known)
     again = figures.stage_figures(facts)
     if not _is_evaluation(facts):
         spent = stages.costs(facts.entries_with(again))
@@ -124,12 +128,31 @@ def _check(facts: Facts, scheduler: Scheduler, sample: int | None, seed: int, pr
         made = figures.check_evaluation(facts, spent)
         if made is not None and not _is_evaluation(facts):
             rendering.check_report(facts, *made, again)
+            rendering.check_card(facts, again)
     if not _is_evaluation(facts):
         findings.skip(WEIGHTS)
     if lacking := facts.reader.lacking:
         files = {rel for those in lacking.values() for rel in those}
         findings.skip(f"files with rows of an older version, which lack {', '.join(lacking)}", len(files))
     return spent
+
+
+def _check_trajectories(facts: Facts, rel: str) -> None:
+    """Trajectories of a round, or out of production."""
+    kind, _, number = Path(rel).stem.rpartition("-")
+    if Path(rel).stem == rows.HISTORY:
+        facts.trajectories[rel] = audit_turns.check_logged(facts.reader, rel, facts.known)
+        return
+    first, later = (facts.rollouts.get(f"{stage}-{number}") for stage in ("rollouts", "corrections"))
+    if first is None or later is None or kind != "round" or not number.isdigit():
+        facts.findings.skip(f"trajectories whose rollouts cannot be read: {rel}")
+        return
+    context, tried = facts.context, None
+    if context is not None and int(number) < len(context.recipe.warm_start.rounds):
+        tried = stages.corrected_questions(context, int(number))
+    turns, repairs = audit_turns.check_trajectories(facts.reader, rel, facts.known, (first, later), tried)
+    facts.trajectories[rel], facts.repairs[later.stage] = turns, repairs
+    facts.known.repairs[later.stage] = {row["id"]: row for row in repairs}
 
 
 def _files(run: RunFolder, folder: str) -> list[str]:
@@ -175,7 +198,7 @@ def _execute(facts: Facts, scheduler: Scheduler, sample: int | None, seed: int, 
 def _references(facts: Facts) -> list[Item]:
     """The golds that stand in training rows, as answers that must pass."""
     names: dict[str, tuple[str, str]] = {}
-    for folder, columns in (("pairs", rows.PAIR), ("trajectories", rows.TRAJECTORY)):
+    for folder, columns in (("pairs", audit_pairs.LOGGED), ("trajectories", audit_turns.LOGGED)):
         for rel in _files(facts.reader.run, folder):
             for row in Reader(facts.reader.run, Findings()).rows(rel, columns):  # what is wrong with the file is said where it is checked
                 if row.get("source") == "reference" or row.get("end") == "reference":

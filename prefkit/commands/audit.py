@@ -30,7 +30,7 @@ GROUPS = {
     "pairs": "pairs",
     "trajectories": "trajectories",
     "figures": "figures",
-    "report": "lines of the report",
+    "report": "lines of the report and of the card of pairs",
     "stages": "stages against what they were made from",
     "files": "files against their hashes",
 }

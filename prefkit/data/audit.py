@@ -27,6 +27,7 @@ from prefkit.verify.verdict import Status, Verdict
 
 NEAR_LIMIT = frozenset({Status.TIMEOUT, Status.LIMIT, Status.INFRA})
 Row = dict[str, Any]
+SAID = ("reason", "feedback", "trust", "key", "data_hash")
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class Item:
     """One answer to execute again.
 
     group, file, row: where its verdict stands. written: the verdict's columns there; what is missing in it is not compared. found: the
-    new verdict, None where the answer was not executed.
+    new verdict, None where the answer was not executed. compared: what must be the same beside status and score.
     """
 
     group: str
@@ -44,6 +45,7 @@ class Item:
     answer: str
     written: Row
     found: Verdict | None = None
+    compared: tuple[str, ...] = SAID
 
     @property
     def status(self) -> str:
@@ -57,10 +59,11 @@ class Item:
 
     @property
     def judged(self) -> Row:
-        """The written verdict with the status, score and reason that hold."""
+        """The written verdict with the status and score that hold; reason and feedback as found, where they can be compared."""
         if self.found is None:
             return self.written
-        return {**self.written, "status": self.status, "score": self.score, "reason": self.found.reason}
+        said = {name: getattr(self.found, name) for name in ("reason", "feedback") if name in self.compared and same_rules(self)}
+        return {**self.written, "status": self.status, "score": self.score, **said}
 
 
 def drawn(items: Sequence[Item], sample: int | None, seed: int, findings: Findings) -> list[Item]:
@@ -130,7 +133,7 @@ def _problems(item: Item, changed: set[str]) -> list[Problem]:
     data = item.example.database in changed
     if problems or data:  # the reason says the same as the status; and of other data everything else may differ
         return problems
-    for name in ("reason", "feedback", "trust", "key", "data_hash"):
+    for name in item.compared:
         if written.get(name) is not None or (name in written and name == "feedback"):
             value = getattr(found, name)
             if written[name] != value:
@@ -176,7 +179,8 @@ def _change(items: Sequence[Item]) -> Problem | None:
     if hashed and all(written != found.data_hash for written, found in hashed):
         written, found = hashed[0]
         return f"data_hash {about}", written, found.data_hash or found.reason
-    keyed = [(item.written["key"], item.found) for item in items if item.found and item.written.get("key") and same_rules(item)]
+    named = [item for item in items if "key" in item.compared and item.written.get("key") and same_rules(item)]
+    keyed = [(item.written["key"], item.found) for item in named if item.found]
     if not hashed and len(keyed) > 1 and all(written != found.key for written, found in keyed):
         found = keyed[0][1]
         return f"keys (database, golds, time limit) {about}", "other keys", found.key if found.data_hash else found.reason

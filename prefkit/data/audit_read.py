@@ -19,8 +19,8 @@ MOST_ROWS = 8 << 30
 """Bytes of a JSON file, and of a Parquet file's rows, beyond which they are no files of prefkit's."""
 Row = dict[str, Any]
 Columns = Mapping[str, str]
-"""Column -> its kind: text, whole, number, flag, ids, messages or turns; with `?` behind it where it may be null, `+` where the whole
-column may be missing (rows of older runs), in which case it reads as None."""
+"""Column -> its kind: text, whole, number, flag, ids, messages, turns or receipts; with `?` behind it where it may be null, `+` where
+the whole column may be missing (rows of older runs), in which case it reads as None."""
 
 
 class Reader:
@@ -127,7 +127,15 @@ _SHAPES: dict[str, Callable[[Any], Any]] = {
     "ids": lambda value: array("q", value),
     "messages": _messages,
     "turns": lambda value: [turn or {} for turn in value],
+    "receipts": lambda value: [receipt or {} for receipt in value],
 }
+
+_NAMED = {
+    "messages": ("role", "content"),
+    "turns": ("content", "rollout", "verdict", "status", "feedback"),
+    "receipts": ("rollout", "verdict"),
+}
+"""The texts that lists of structures hold."""
 
 
 def _fits(kind: Any, wanted: str) -> bool:
@@ -142,7 +150,7 @@ def _fits(kind: Any, wanted: str) -> bool:
 
     if types.is_null(kind):
         return True
-    if wanted in ("ids", "messages", "turns"):
+    if wanted in ("ids", *_NAMED):
         if not (types.is_list(kind) or types.is_large_list(kind)):
             return False
         inner = kind.value_type
@@ -151,8 +159,7 @@ def _fits(kind: Any, wanted: str) -> bool:
         if types.is_null(inner):
             return True
         fields = {field.name: field.type for field in inner} if types.is_struct(inner) else {}
-        named = ("role", "content") if wanted == "messages" else ("content", "rollout", "verdict", "status", "feedback")
-        return all(name in fields and text(fields[name]) for name in named)
+        return all(name in fields and text(fields[name]) for name in _NAMED[wanted])
     simple = {"text": text, "whole": whole, "number": lambda one: whole(one) or types.is_floating(one), "flag": types.is_boolean}
     return simple[wanted](kind)
 

@@ -6,6 +6,7 @@ feedback. A repair is worth something only where it beats another try.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from prefkit.data.rollouts import Request, Row, grouped
@@ -44,11 +45,31 @@ def draw_fresh(task: Task, trajectories: Sequence[Trajectory], ask: Ask) -> None
 
 def close_with_references(trajectories: Iterable[Trajectory], tokenize: Callable[[list[Row]], list[Row]]) -> None:
     """Let the gold stand in the place of the last answer where no repair passed. `tokenize`: see `pairs.Tokenize`."""
-    unsolved = [one for one in trajectories if not one.repaired and len(one.turns) > 1]
-    if unsolved:
-        rows = tokenize([{"messages": one.last.answer[0]["messages"], "answers": [one.example.golds[0]]} for one in unsolved])
-        for one, row in zip(unsolved, rows, strict=True):
+    if open_ones := unsolved(trajectories):
+        rows = tokenize([{"messages": one.last.answer[0]["messages"], "answers": [one.example.golds[0]]} for one in open_ones])
+        for one, row in zip(open_ones, rows, strict=True):
             one.reference = row["answer_ids"][0]
+
+
+def unsolved(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
+    """Those in which a gold may stand in the place of the last answer."""
+    return [one for one in trajectories if not one.repaired and len(one.turns) > 1]
+
+
+def replayed(
+    examples: Sequence[Example], first: tuple[Sequence[Row], Sequence[Row]], later: tuple[Sequence[Row], Sequence[Row]]
+) -> list[Trajectory]:
+    """The trajectories that the stage had in hand, made again from the rollouts and verdicts of the round (`first`) and of the stage
+    (`later`). Without references."""
+    found = failures(examples, *first)
+    answers: dict[tuple[str, int], list[Answer]] = defaultdict(list)
+    for row, verdict in zip(*later, strict=True):
+        answers[row["example_id"], row["turn"]].append((row, verdict))
+    for one in found:
+        while one.goes_on and (tries := answers.get((one.example.id, len(one.turns)))):
+            one.add(tries)
+        one.fresh = tuple(answers.get((one.example.id, 0), ()))
+    return found
 
 
 def _next_turn(task: Task, trajectory: Trajectory, number: int) -> Request:

@@ -25,6 +25,8 @@ Row = dict[str, Any]
 TRIES = 3
 """Changed answers that are executed for each one that is wanted, at most."""
 MODEL = "mutation"
+RESULTS = ("wrong", "passed", "failed", "not_judged")
+"""What becomes of a changed answer; only `wrong` is of use."""
 
 
 class HardNegatives:
@@ -38,24 +40,12 @@ class HardNegatives:
         self._columns = {name: Columns(paths) for name, paths in task.databases.items()}
         self.rollouts: list[Row] = []
         self.verdicts: list[Row] = []
-        self._counts: Counter[str] = Counter()
-        self._by_name: dict[str, Counter[str]] = {}
+        self._impossible = 0
 
     @property
     def counts(self) -> Row:
         """Executed mutations by what came out, in all and by name."""
-        results = ("wrong", "passed", "failed", "not_judged")
-        by_name = {
-            name: {"tried": found.total(), **{result: found[result] for result in results if found[result]}}
-            for name, found in sorted(self._by_name.items())
-        }
-        return {
-            "mutations_tried": len(self.verdicts),
-            **{f"mutations_{result}": self._counts[result] for result in results},
-            "mutations_impossible": self._counts["impossible"],
-            "by_mutation": by_name,
-            "verifier_calls": len(self.verdicts),
-        }
+        return {**figures(self.rollouts, self.verdicts), "mutations_impossible": self._impossible}
 
     def fill(self, drafts: Sequence[Draft], per_prompt: int) -> None:
         """Give each draft with fewer than `per_prompt` pairs changed forms of its first right answer that were found wrong."""
@@ -75,7 +65,7 @@ class HardNegatives:
         query = extract_sql(answer)
         before, found, after = answer.rpartition(query) if query else ("", "", "")
         if not query or not found:
-            self._counts["impossible"] += 1
+            self._impossible += 1
             return []
         draw = random.Random(f"{self.seed}/{draft.example.id}/mutations")
         tries = []
@@ -85,7 +75,7 @@ class HardNegatives:
                 tries.append((mutation, text))
             if len(tries) == most:
                 break
-        self._counts["impossible"] += not tries
+        self._impossible += not tries
         return tries
 
     def _executed(self, tried: Sequence[tuple[Draft, Sequence[tuple[Mutation, str]]]]) -> list[list[Side]]:
@@ -108,16 +98,30 @@ class HardNegatives:
         self.rollouts, self.verdicts = rows, verdicts
         sides: list[list[Side]] = [[] for _ in tried]
         for row, verdict, owner in zip(rows, verdicts, owners, strict=True):
-            result = _result(verdict)
-            self._counts[result] += 1
-            self._by_name.setdefault(row["mutation"], Counter())[result] += 1
-            if result == "wrong":
+            if _result(verdict) == "wrong":
                 sides[owner].append(Side(row["completion"], row["completion_ids"], row["id"], verdict, source=MODEL))
         return sides
 
 
+def figures(rollouts: Sequence[Row], verdicts: Sequence[Row]) -> Row:
+    """Executed mutations by what came out, in all and by name. rollouts: rows with the column `mutation`, its name."""
+    by_name: dict[str, Counter[str]] = {}
+    for row, verdict in zip(rollouts, verdicts, strict=True):
+        by_name.setdefault(row["mutation"], Counter())[_result(verdict)] += 1
+    counts = sum(by_name.values(), Counter())
+    return {
+        "mutations_tried": len(verdicts),
+        **{f"mutations_{result}": counts[result] for result in RESULTS},
+        "by_mutation": {
+            name: {"tried": found.total(), **{result: found[result] for result in RESULTS if found[result]}}
+            for name, found in sorted(by_name.items())
+        },
+        "verifier_calls": len(verdicts),
+    }
+
+
 def _result(verdict: Row) -> str:
-    """What became of a changed answer: only `wrong` is of use."""
+    """What became of a changed answer (see RESULTS)."""
     if verdict["score"] is None:
         return "not_judged"
     return {"WRONG": "wrong", "PASS": "passed"}.get(verdict["status"], "failed")

@@ -92,7 +92,7 @@ class Trajectory:
             "prompt": row["messages"],
             "completion": None if target is None else [{"role": "assistant", "content": target[0]}],
             "input_ids": [*row["prompt_ids"], *ids],
-            "labels": [NO_LABEL] * len(row["prompt_ids"]) + ([NO_LABEL] * len(ids) if target is None else ids),
+            "labels": [*[NO_LABEL] * len(row["prompt_ids"]), *([NO_LABEL] * len(ids) if target is None else ids)],
             "turns": [self._turn_row(turn) for turn in self.turns],
             "fresh": [_receipt(one) for one in self.fresh],
             "end": self.end,
@@ -138,23 +138,25 @@ def _receipt(answer: Answer) -> Row:
     return {"rollout": row["id"], "verdict": verdict["key"], "score": verdict["score"]}
 
 
-def figures(trajectories: Sequence[Trajectory]) -> Row:
-    """The counts a stage reports. `repaired_share`: trajectories whose question was solved in their turns; `fresh_share`: those whose
-    question as many fresh answers solved (at least one of them right, as in a repair)."""
-    ends = Counter(one.end for one in trajectories)
-    count = len(trajectories)
-    tries = [answer for one in trajectories for turn in one.turns for answer in turn.tries if answer[1]["score"] is not None]
-    rows = [pair for one in trajectories if (pair := one.pair())]
+def figures(rows: Sequence[Row], pairs: Sequence[Row]) -> Row:
+    """The counts a stage reports. rows, pairs: what it writes of its trajectories (`Trajectory.row`, `Trajectory.pair`).
+
+    `repaired_share`: trajectories whose question was solved in their turns; `fresh_share`: those whose question as many fresh answers
+    solved (at least one of them right, as in a repair).
+    """
+    ends = Counter(row["end"] for row in rows)
+    count = len(rows)
+    scores = [one["score"] for row in rows for turn in row["turns"] for one in turn["tries"] if one["score"] is not None]
     return {
         "trajectories": count,
         "repaired": ends["repaired"],
-        "repaired_first_turn": sum(one.repaired and len(one.turns) == 2 for one in trajectories),
+        "repaired_first_turn": sum(row["end"] == "repaired" and len(row["turns"]) == 2 for row in rows),
         "closed_by_reference": ends["reference"],
         "open": ends["open"],
-        "repair_tries": len(tries),
-        "repair_tries_right": sum(map(passed, tries)),
+        "repair_tries": len(scores),
+        "repair_tries_right": scores.count(1),
         "repaired_share": round(ends["repaired"] / count, 4) if count else None,
-        "fresh_share": round(sum(any(map(passed, one.fresh)) for one in trajectories) / count, 4) if count else None,
-        "correction_rows": len(rows),
-        "correction_pairs": sum(row["rejected"] is not None for row in rows),
+        "fresh_share": round(sum(any(one["score"] == 1 for one in row["fresh"]) for row in rows) / count, 4) if count else None,
+        "correction_rows": len(pairs),
+        "correction_pairs": sum(row["rejected"] is not None for row in pairs),
     }

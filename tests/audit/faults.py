@@ -10,24 +10,26 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from prefkit.data import receipts
 from prefkit.hashing import hash_bytes, hash_file
 from prefkit.runfolder import RunFolder
 
 Row = dict[str, Any]
+Layer = Literal["rows", "figures", "alone"]
 Expected = tuple[str, str, str]
-ANSWERS = "evaluation/answers.parquet"
+ANSWERS, TURNS, MUTATED, CARD = "evaluation/answers.parquet", "trajectories/round-1.parquet", "rollouts/pairs-0.parquet", "pairs/README.md"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """plant: changes the run and says what must be named. forged: whether the manifest is made to fit."""
+    """plant: changes the run and says what must be named. layer: what it is planted beside. forged: whether the manifest is made to fit."""
 
     name: str
     plant: Callable[[RunFolder, random.Random], Expected]
     times: int = 1
+    layer: Layer = "rows"
     forged: bool = True
 
 
@@ -66,7 +68,7 @@ def scored(row: Row) -> bool:
 
 
 def stage(draw: random.Random) -> str:
-    return draw.choice(["readiness", "rollouts-0", "rollouts-1", "corrections-1", "rollouts-calibrate"])
+    return draw.choice(["readiness", "rollouts-0", "rollouts-1", "corrections-1", "pairs-0", "rollouts-calibrate"])
 
 
 def flipped_label(run: RunFolder, draw: random.Random) -> Expected:
@@ -142,7 +144,7 @@ def edited_turn(run: RunFolder, draw: random.Random) -> Expected:
         row["content_hash"] = receipts.content_hash(row, receipts.ROLLOUT)
 
     file = "rollouts/corrections-1.parquet"
-    return file, change(run, file, draw, any_row, edit)["id"], "feedback"
+    return file, change(run, file, draw, lambda row: row["turn"] > 0, edit)["id"], "feedback"
 
 
 def lost_verdict(run: RunFolder, draw: random.Random) -> Expected:
@@ -242,7 +244,7 @@ def other_pair_prompt(run: RunFolder, draw: random.Random) -> Expected:
     return file, change(run, file, draw, any_row, edit)["id"], "prompt"
 
 
-def trajectory(part: str, value: str | None) -> Callable[[RunFolder, random.Random], Expected]:
+def trajectory(part: str, value: str | bool | None) -> Callable[[RunFolder, random.Random], Expected]:
     def plant(run: RunFolder, draw: random.Random) -> Expected:
         file = "trajectories/round-1.parquet"
         return file, change(run, file, draw, any_row, lambda row: row["turns"][0].update({part: value}))["id"], f"turn 0, {part}"
@@ -256,6 +258,152 @@ def other_end(run: RunFolder, draw: random.Random) -> Expected:
 
     file = "trajectories/round-1.parquet"
     return file, change(run, file, draw, any_row, edit)["id"], "end"
+
+
+def edited_try(part: str, value: Any) -> Callable[[RunFolder, random.Random], Expected]:
+    """Another receipt of one of the answers that were drawn in a turn."""
+
+    def plant(run: RunFolder, draw: random.Random) -> Expected:
+        turn, number = draw.choice([(1, 0), (1, 1)])
+
+        def edit(row: Row) -> None:
+            one = row["turns"][turn]["tries"][number]
+            one[part] = 1.0 - one["score"] if part == "score" else value
+
+        return TURNS, change(run, TURNS, draw, any_row, edit)["id"], f"turn {turn}, try {number}, {part}"
+
+    return plant
+
+
+def edited_fresh(part: str, value: Any) -> Callable[[RunFolder, random.Random], Expected]:
+    """Another receipt in the control."""
+
+    def plant(run: RunFolder, draw: random.Random) -> Expected:
+        number = draw.randrange(4)
+
+        def edit(row: Row) -> None:
+            one = row["fresh"][number]
+            one[part] = 1.0 - one["score"] if part == "score" else value
+
+        return TURNS, change(run, TURNS, draw, any_row, edit)["id"], f"fresh answer {number}, {part}"
+
+    return plant
+
+
+def lost_try(run: RunFolder, draw: random.Random) -> Expected:
+    return TURNS, change(run, TURNS, draw, any_row, lambda row: row["turns"][1]["tries"].pop())["id"], "turn 1, tries"
+
+
+def lost_fresh(run: RunFolder, draw: random.Random) -> Expected:
+    return TURNS, change(run, TURNS, draw, any_row, lambda row: row["fresh"].pop(1))["id"], "fresh answers"
+
+
+def shifted_labels(run: RunFolder, draw: random.Random) -> Expected:
+    def edit(row: Row) -> None:
+        row["labels"] = [*row["labels"][1:], -100]
+
+    return TURNS, change(run, TURNS, draw, any_row, edit)["id"], "labels"
+
+
+def label_on_prompt(run: RunFolder, draw: random.Random) -> Expected:
+    """The prompt's last token is trained on, too."""
+
+    def edit(row: Row) -> None:
+        last = max(place for place, label in enumerate(row["labels"]) if label == -100)
+        row["labels"][last] = row["input_ids"][last]
+
+    return TURNS, change(run, TURNS, draw, any_row, edit)["id"], "labels"
+
+
+def other_input(run: RunFolder, draw: random.Random) -> Expected:
+    def edit(row: Row) -> None:
+        row["input_ids"][draw.randrange(len(row["input_ids"]))] += 1
+
+    return TURNS, change(run, TURNS, draw, any_row, edit)["id"], "input_ids"
+
+
+def lost_trajectory(run: RunFolder, draw: random.Random) -> Expected:
+    rows = run.read_rows(TURNS)
+    row = rows.pop(draw.randrange(len(rows)))
+    run.write_rows(TURNS, rows)
+    return TURNS, row["id"], "row"
+
+
+def pair_column(name: str, value: str, rejected_source: str = "model") -> Callable[[RunFolder, random.Random], Expected]:
+    """Another value in a column of a pair whose rejected side is of this source."""
+
+    def plant(run: RunFolder, draw: random.Random) -> Expected:
+        file = f"pairs/round-{0 if rejected_source == 'mutation' else draw.randrange(2)}.parquet"
+        row = change(run, file, draw, lambda row: row["rejected_source"] == rejected_source, lambda row: row.update({name: value}))
+        return file, row["id"], name
+
+    return plant
+
+
+def repair_column(name: str) -> Callable[[RunFolder, random.Random], Expected]:
+    """Other tokens in the training row of a repair, in the round's rows or in those of the corrections alone."""
+
+    def plant(run: RunFolder, draw: random.Random) -> Expected:
+        def edit(row: Row) -> None:
+            row[name][0] += 1
+
+        file = draw.choice(["pairs/round-1.parquet", "pairs/corrections-1.parquet"])
+        return file, change(run, file, draw, lambda row: row["source"] == "correction", edit)["id"], name
+
+    return plant
+
+
+def lost_repair(run: RunFolder, draw: random.Random) -> Expected:
+    file = "pairs/corrections-1.parquet"
+    rows = run.read_rows(file)
+    row = rows.pop(draw.randrange(len(rows)))
+    run.write_rows(file, rows)
+    return file, row["id"], "row"
+
+
+def other_mutation(run: RunFolder, draw: random.Random) -> Expected:
+    """A changed answer that was never executed, with hashes that fit."""
+
+    def edit(row: Row) -> None:
+        row["completion"] += " LIMIT 1"
+        row["content_hash"] = receipts.content_hash(row, receipts.ROLLOUT)
+
+    return "verdicts/pairs-0.parquet", change(run, MUTATED, draw, any_row, edit)["id"], "key"
+
+
+def mutation_name(run: RunFolder, draw: random.Random) -> Expected:
+    return MUTATED, change(run, MUTATED, draw, any_row, lambda row: row.update(mutation="nothing"))["id"], "mutation"
+
+
+def mutation_prompt(run: RunFolder, draw: random.Random) -> Expected:
+    def edit(row: Row) -> None:
+        row["messages"][-1]["content"] += "!"
+        row["content_hash"] = receipts.content_hash(row, receipts.ROLLOUT)
+
+    return MUTATED, change(run, MUTATED, draw, any_row, edit)["id"], "messages"
+
+
+def mutation_of_the_model(run: RunFolder, draw: random.Random) -> Expected:
+    """A changed answer that passes for one of the model's own."""
+
+    def edit(row: Row) -> None:
+        row["model"] = run.read_rows("rollouts/rollouts-0.parquet")[0]["model"]
+        row["content_hash"] = receipts.content_hash(row, receipts.ROLLOUT)
+
+    return MUTATED, change(run, MUTATED, draw, any_row, edit)["id"], "model"
+
+
+def edited_card(run: RunFolder, draw: random.Random) -> Expected:
+    lines = run.file(CARD).read_text("utf-8").split("\n")
+    number = draw.choice([number for number, line in enumerate(lines) if re.search(r"\| \d+ \|", line)])
+    lines[number] = re.sub(r"\| (\d+) \|", lambda match: f"| {int(match[1]) + 1} |", lines[number], count=1)
+    run.write_text(CARD, "\n".join(lines))
+    return CARD, f"line {number + 1}", ""
+
+
+def unforged_card(run: RunFolder, draw: random.Random) -> Expected:
+    edited_card(run, draw)
+    return CARD, "", "sha256"
 
 
 def answer_row(row: Row) -> str:
@@ -343,10 +491,17 @@ def edited_report(rel: str) -> Callable[[RunFolder, random.Random], Expected]:
 
 def manifest_figure(run: RunFolder, draw: random.Random) -> Expected:
     manifest = run.manifest
-    name, figure = draw.choice([("rollouts-1", "right"), ("pairs-1", "pairs"), ("warm_start-0", "loss_last"), ("evaluate", "tokens")])
+    name, figure = draw.choice(FIGURES)
     manifest["stages"][name]["figures"][figure] += 1
     run.write_json("manifest.json", manifest)
     return "manifest.json", f"{name}.figures.{figure}", ""
+
+
+FIGURES = [
+    ("rollouts-1", "right"), ("pairs-1", "pairs"), ("warm_start-0", "loss_last"), ("evaluate", "tokens"), ("readiness", "signal_share"),
+    ("corrections-1", "repaired_share"), ("corrections-1", "fresh_share"), ("corrections-1", "duplicates"),
+    ("pairs-0", "length_tells_share"), ("pairs-0", "mutations_wrong"), ("pairs-0", "leaked_queries"), ("pairs-0", "verifier_calls"),
+]  # fmt: skip
 
 
 def manifest_hash(run: RunFolder, draw: random.Random) -> Expected:
@@ -375,7 +530,7 @@ def other_weights(run: RunFolder, draw: random.Random) -> Expected:
 
 
 def edited_recipe(run: RunFolder, draw: random.Random) -> Expected:
-    old, new = draw.choice([("per_prompt: 1", "per_prompt: 3"), ("nll: 1.0", "nll: 0.5"), ("steps: 2", "steps: 3")])
+    old, new = draw.choice([("per_prompt: 3", "per_prompt: 2"), ("mutations: 2", "mutations: 3"), ("nll: 1.0", "nll: 0.5")])
     text = run.file("recipe.yaml").read_text()
     assert old in text
     run.write_text("recipe.yaml", text.replace(old, new, 1))
@@ -428,7 +583,7 @@ FAULTS = [
     Fault("edited key", edited_key),
     Fault("edited data hash", edited_data_hash),
     Fault("edited answer", edited_completion),
-    Fault("edited answer, manifest left", unforged_completion, 1, forged=False),
+    Fault("edited answer, manifest left", unforged_completion, layer="alone", forged=False),
     Fault("another answer, forged", other_answer, 2),
     Fault("edited prompt", edited_prompt),
     Fault("edited turn", edited_turn),
@@ -454,22 +609,64 @@ FAULTS = [
     Fault("forged evaluation answer", forged_answer),
     Fault("lost evaluation answer", lost_answer),
     Fault("another gold", other_gold),
-    Fault("evaluation figure", edited_json("evaluation.json"), 2),
-    Fault("ledger figure", edited_json("ledger.json"), 2),
-    Fault("readiness figure", edited_json("readiness.json"), 2),
-    Fault("selection figure", edited_json("select-warm.json", below=("scores",))),
-    Fault("report figure", edited_report("report.md"), 2),
-    Fault("figure of the page", edited_report("report.html"), 2),
-    Fault("figure of a stage", manifest_figure, 2),
-    Fault("hash of a file", manifest_hash, 1, forged=False),
-    Fault("missing file", missing_file, 2),
-    Fault("missing stage", missing_stage),
+    Fault("score of a try", edited_try("score", None), 2),
+    Fault("verdict of a try", edited_try("verdict", "0" * 64)),
+    Fault("rollout of a try", edited_try("rollout", "corrections-1/nowhere/0")),
+    Fault("score of a fresh answer", edited_fresh("score", None)),
+    Fault("verdict of a fresh answer", edited_fresh("verdict", "0" * 64)),
+    Fault("rollout of a fresh answer", edited_fresh("rollout", "rollouts-1/nowhere/0")),
+    Fault("lost try", lost_try),
+    Fault("lost fresh answer", lost_fresh),
+    Fault("reason of a trajectory", trajectory("reason", "other rows")),
+    Fault("wrong turn that is trained on", trajectory("train", True)),
+    Fault("shifted labels", shifted_labels),
+    Fault("label on the prompt", label_on_prompt),
+    Fault("other input tokens", other_input),
+    Fault("lost trajectory", lost_trajectory),
+    Fault("reason of a pair", pair_column("rejected_reason", "other rows")),
+    Fault("reason of a pair with a mutation", pair_column("rejected_reason", "other rows", "mutation")),
+    Fault("source of a rejected side", pair_column("rejected_source", "mutation")),
+    Fault("mutation that passes for the model's", pair_column("rejected_source", "model", "mutation")),
+    Fault("source of a chosen side", pair_column("source", "history")),
+    Fault("trust of a pair", pair_column("trust", "model")),
+    Fault("chosen tokens of a repair", repair_column("chosen_ids")),
+    Fault("prompt tokens of a repair", repair_column("prompt_ids")),
+    Fault("lost repair", lost_repair),
+    Fault("other mutation", other_mutation),
+    Fault("name of a mutation", mutation_name),
+    Fault("prompt of a mutation", mutation_prompt),
+    Fault("mutation in the model's name", mutation_of_the_model),
+    Fault("evaluation figure", edited_json("evaluation.json"), 3, "figures"),
+    Fault("ledger figure", edited_json("ledger.json"), 3, "figures"),
+    Fault("readiness figure", edited_json("readiness.json"), 3, "figures"),
+    Fault("selection figure", edited_json("select-warm.json", below=("scores",)), 1, "figures"),
+    Fault("report figure", edited_report("report.md"), 2, "figures"),
+    Fault("figure of the page", edited_report("report.html"), 2, "figures"),
+    Fault("count on the card", edited_card, 2, "figures"),
+    Fault("figure of a stage", manifest_figure, 6, "figures"),
+    Fault("count on the card, manifest left", unforged_card, layer="alone", forged=False),
+    Fault("hash of a file", manifest_hash, layer="alone", forged=False),
+    Fault("missing file", missing_file, 2, "alone"),
+    Fault("missing stage", missing_stage, layer="alone"),
     Fault("another adapter", other_adapter),
     Fault("another receipt", other_receipt, 2),
-    Fault("other weights", other_weights),
-    Fault("edited recipe", edited_recipe, 2),
+    Fault("other weights", other_weights, layer="alone"),
+    Fault("edited recipe", edited_recipe, 1, "alone"),
     Fault("edited curve", edited_curve),
     Fault("flipped validation answer", flipped_validation),
-    Fault("another choice", other_choice),
+    Fault("another choice", other_choice, layer="alone"),
 ]
 CASES = [(fault, seed) for fault in FAULTS for seed in range(fault.times)]
+
+
+def batch_of(case: int) -> tuple[Layer, int]:
+    """Which faults are planted in one run together: those of one layer, dealt out so that like faults come into different runs.
+
+    Faults in rows change no figure that an audit computes again but by their answers; figures are changed in runs of their own.
+    """
+    layer = CASES[case][0].layer
+    earlier = sum(fault.layer == layer for fault, _ in CASES[:case])
+    return layer, earlier % RUNS.get(layer, len(CASES))
+
+
+RUNS = {"rows": 8, "figures": 3}

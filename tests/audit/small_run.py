@@ -40,10 +40,14 @@ WHICH = {
 }
 SPLITS = {"train": 20, "validation": 4, "test": 6, "unseen": 4}
 OVERRIDES = [
-    "track.wandb=off", "limits.readiness=2", "limits.references=6", "limits.own=6", "corrections.questions=4", "limits.calibrate=4",
+    "track.wandb=off", "limits.readiness=2", "limits.references=6", "limits.own=6", "corrections.questions=6", "corrections.turns=2",
+    "pairs.mutations=2", "pairs.per_prompt=3", "limits.calibrate=4",
     "limits.validation=3", "limits.test=5", "limits.unseen=3", "warm_start.rounds.0.sampled=4", "warm_start.rounds.0.k=2",
     "warm_start.rounds.1.k=6", "select.metric=both",
 ]  # fmt: skip
+
+NEXT = ["corrections.references=true", "corrections.tries=1", "pairs.fallback=[history, reference]", "warm_start.rounds.1.k=2"]
+"""Settings of a run that goes on from the first: golds close what is not repaired, and stand in for right answers."""
 
 
 def questions() -> dict[str, str]:
@@ -59,12 +63,15 @@ def write_data(folder: Path) -> list[str]:
         with sqlite3.connect(paths[-1]) as connection:
             connection.executescript(SCHEMA + rows)
         connection.close()
+    (folder / "shop.jsonl").write_text("".join(json.dumps(line) + "\n" for line in _lines()))
+    return [f"task.database=[{', '.join(str(path) for path in paths)}]", f"task.questions={folder / 'shop.jsonl'}"]
+
+
+def _lines() -> list[Row]:
     splits = [split for split, count in SPLITS.items() for _ in range(count)]
     asked = list(questions().items())
     random.Random(4).shuffle(asked)
-    lines = [{"split": split, "question": question, "sql": gold} for split, (question, gold) in zip(splits, asked, strict=False)]
-    (folder / "shop.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return [f"task.database=[{', '.join(str(path) for path in paths)}]", f"task.questions={folder / 'shop.jsonl'}"]
+    return [{"split": split, "question": question, "sql": gold} for split, (question, gold) in zip(splits, asked, strict=False)]
 
 
 def make(folder: Path, patch: Any) -> Path:
@@ -77,6 +84,38 @@ def make(folder: Path, patch: Any) -> Path:
     chosen = recipe.load("sql-gen", profile="smoke", overrides=[*write_data(folder), *OVERRIDES])
     pipeline.run(chosen, folder / "run", quiet())
     return folder / "run"
+
+
+def log() -> list[Row]:
+    """Lines of a production log: new questions with corrections, and a question that the run trained on with a retry that is right."""
+    known, gold = next((line["question"], line["sql"]) for line in _lines() if line["split"] == "train")
+    mail = "SELECT 'ann' || '@' || 'example.com', name FROM item"  # an address that only its result has
+    return [
+        {"question": "Cheapest thing?", "answer": "SELECT name FROM item", "correction": "SELECT name FROM item ORDER BY price LIMIT 1"},
+        {"question": "Pieces sold of each?", "answer": mail, "correction": "SELECT item_id, SUM(pieces) FROM sale GROUP BY item_id"},
+        {"question": known, "answer": "SELECT 'none'", "retry": gold, "thumbs": "down"},
+        {"question": known, "answer": "SELECT 'nothing at all'", "retry": "SELECT 'nothing'", "thumbs": "down"},
+    ]
+
+
+def make_next(run: Path, folder: Path, patch: Any) -> Path:
+    """Ingest the log, and make a run that goes on from `run` with it. Returns the new run folder."""
+    from prefkit import lineage, pipeline, recipe
+    from prefkit.context import load_task
+    from prefkit.data.column_map import ColumnMap
+    from prefkit.data.ingest import Log, ingest
+    from prefkit.progress import quiet
+    from prefkit.verify.scheduler import Scheduler
+
+    patch.setattr(pipeline, "Workers", StandIn)
+    patch.setenv("PREFKIT_CACHE", str(run.parent / "cache"))
+    path = folder / "log.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in log()))
+    with Scheduler(workers=1) as scheduler:
+        ingest(Log.at(path), load_task(recipe.load(run)), ColumnMap(), folder / "new-data", scheduler, quiet())
+    chosen = recipe.load(run, overrides=[*lineage.overrides(run, [folder / "new-data"]), *NEXT])
+    pipeline.run(chosen, folder / "next", quiet())
+    return folder / "next"
 
 
 def encode(text: str) -> list[int]:
@@ -146,7 +185,7 @@ class StandIn:
 
     def _text(self, messages: list[Row], draw: random.Random, share: float) -> str:
         question = messages[1]["content"].rpartition("\n\n")[2]
-        gold = self.golds[question]
+        gold = self.golds.get(question, "SELECT name FROM item WHERE stock > 99")  # a question out of production: a guess
         if draw.random() < share:
             return draw.choice([gold, f"{gold} AND 1", f"Here it is:\n```sql\n{gold};\n```"])
         wrong = [
@@ -161,5 +200,5 @@ class StandIn:
 
 def _write_adapter(folder: Path, share: float) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "adapter_config.json").write_text(json.dumps({"r": 1}))
+    (folder / "adapter_config.json").write_text(json.dumps({"r": 16, "lora_alpha": 32}))
     (folder / "adapter_model.safetensors").write_text(f"{share:.2f}")

@@ -94,6 +94,46 @@ def test_nulls_where_there_must_be_values_are_named(copied: Path, checked: Calla
     assert named(findings, "rollouts/rollouts-1.parquet", rows[5]["id"])
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda row: {**row, "turns": [{**turn, "tries": "none"} for turn in row["turns"]]},
+        lambda row: {**row, "turns": [{**turn, "tries": [{"rollout": 1}]} for turn in row["turns"]]},
+        lambda row: {**row, "turns": []},
+        lambda row: {**row, "turns": [None]},
+        lambda row: {**row, "fresh": [None, {"rollout": "a", "verdict": "b", "score": 1.0}]},
+        lambda row: {**row, "fresh": ["a"]},
+        lambda row: {**row, "labels": None},
+        lambda row: {**row, "completion": []},
+    ],
+)
+def test_trajectories_of_another_shape_are_named(edit: Callable[[Any], Any], copied: Path, checked: Callable[[], Findings]) -> None:
+    run = RunFolder(copied)
+    run.write_rows("trajectories/round-1.parquet", [edit(row) for row in run.read_rows("trajectories/round-1.parquet")])
+    run.write_rows("trajectories/round-x.parquet", [{"id": "a"}])
+    forge(run)
+    findings = checked()
+    assert named(findings, "trajectories/round-1.parquet") and named(findings, "trajectories/round-x.parquet")
+
+
+def test_pairs_without_texts_are_named(copied: Path, checked: Callable[[], Findings]) -> None:
+    run = RunFolder(copied)
+    for number, side in enumerate(("chosen", "rejected")):
+        run.write_rows(f"pairs/round-{number}.parquet", [{**row, side: []} for row in run.read_rows(f"pairs/round-{number}.parquet")])
+    forge(run)
+    findings = checked()
+    assert named(findings, "pairs/round-0.parquet", "chosen") and named(findings, "pairs/round-1.parquet", "rejected")
+
+
+@pytest.mark.parametrize("value", [3, "x", [], [3], {}, {"sha256": 3}, [{"sha256": []}]])
+def test_what_a_run_goes_on_from_may_have_any_shape(value: Any, copied: Path, checked: Callable[[], Findings]) -> None:
+    run = RunFolder(copied)
+    run.write_json("manifest.json", {**run.manifest, "from": value, "with": value})
+    (copied / "recipe.yaml").write_text((copied / "recipe.yaml").read_text().replace("ingested: null", f"ingested: [{copied}/new-data]"))
+    (copied / "new-data").mkdir()
+    assert named(checked(), "recipe.yaml", "lies in the run folder")
+
+
 @pytest.mark.parametrize("path", ["../../../../etc/passwd", "/etc/passwd", "../data/../shop.sqlite"])
 def test_a_database_elsewhere_is_not_opened_and_the_rest_is_checked(path: str, copied: Path, checked: Callable[[], Findings]) -> None:
     text = (copied / "recipe.yaml").read_text()

@@ -68,6 +68,10 @@ def by_question(found: list[Trajectory]) -> dict[str, Trajectory]:
     return {one.example.id: one for one in found}
 
 
+def counted(found: list[Trajectory]) -> Row:
+    return figures([one.row() for one in found], [pair for one in found if (pair := one.pair())])
+
+
 # What is asked
 
 
@@ -237,17 +241,27 @@ def test_a_right_answer_that_did_not_end_solves_the_question_and_teaches_nothing
 
 def test_repairs_are_counted_beside_fresh_answers(corrected: Run, tokenize: Callable) -> None:
     found, _ = corrected()
-    assert figures(found) == {
+    assert counted(found) == {
         "trajectories": 3, "repaired": 2, "repaired_first_turn": 1, "closed_by_reference": 0, "open": 1, "repair_tries": 10,
         "repair_tries_right": 2, "repaired_share": 0.6667, "fresh_share": 0.3333, "correction_rows": 2, "correction_pairs": 2,
     }  # fmt: skip
     corrections.close_with_references(found, tokenize)
-    counted = figures(found)
-    assert (counted["closed_by_reference"], counted["open"], counted["correction_rows"]) == (1, 0, 3)
-    assert counted["repaired_share"] == 0.6667, "a gold is no repair"
+    closed = counted(found)
+    assert (closed["closed_by_reference"], closed["open"], closed["correction_rows"]) == (1, 0, 3)
+    assert closed["repaired_share"] == 0.6667, "a gold is no repair"
+
+
+def test_trajectories_are_made_again_from_the_rows_alone(corrected: Run, answered: Answered, examples: list[Example]) -> None:
+    found, _ = corrected()
+    drawn = {row["id"]: (row, verdict) for one in found for turn in one.turns for row, verdict in turn.tries}
+    drawn |= {row["id"]: (row, verdict) for one in found for row, verdict in one.fresh}
+    later = [row for row, _ in drawn.values()], [verdict for _, verdict in drawn.values()]
+    again = corrections.replayed(examples, answered(FIRST), later)
+    assert [(one.row(), one.pair()) for one in again] == [(one.row(), one.pair()) for one in found]
+    assert [one.end for one in corrections.replayed(examples, answered(FIRST), ([], []))] == ["open"] * 3
 
 
 def test_without_wrong_answers_there_is_nothing_to_ask_or_to_count(corrected: Run) -> None:
     found, asked = corrected(first={"shop/count": [COUNT]})
     assert (found, asked) == ([], [])
-    assert figures(found)["repaired_share"] is None and figures(found)["fresh_share"] is None
+    assert counted(found)["repaired_share"] is None and counted(found)["fresh_share"] is None
