@@ -244,7 +244,7 @@ def other_pair_prompt(run: RunFolder, draw: random.Random) -> Expected:
     return file, change(run, file, draw, any_row, edit)["id"], "prompt"
 
 
-def trajectory(part: str, value: str | None) -> Callable[[RunFolder, random.Random], Expected]:
+def trajectory(part: str, value: str | bool | None) -> Callable[[RunFolder, random.Random], Expected]:
     def plant(run: RunFolder, draw: random.Random) -> Expected:
         file = "trajectories/round-1.parquet"
         return file, change(run, file, draw, any_row, lambda row: row["turns"][0].update({part: value}))["id"], f"turn 0, {part}"
