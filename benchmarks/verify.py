@@ -133,7 +133,8 @@ def postgres_line(folder: Path, stack: contextlib.ExitStack) -> Callable[[int], 
         raise IsolationUnavailable(reason)
     server = stack.enter_context(started(f"{TYPED} {rows(1)}"))
     server.admin("CREATE DATABASE other TEMPLATE shop", database="postgres")
-    server.admin(f"DELETE FROM item; {rows(2)}; GRANT CONNECT ON DATABASE other TO prefkit_reader", database="other")
+    sql = f"DELETE FROM item; {rows(2)}; GRANT CONNECT ON DATABASE other TO prefkit_reader; REVOKE TEMPORARY ON DATABASE other FROM PUBLIC"
+    server.admin(sql, database="other")
     return sql_line("postgres", [server.dsn().whole, server.dsn(database="other").whole])
 
 

@@ -102,9 +102,9 @@ class Context:
         self.run.write_rows(f"rollouts/{name}.parquet", rows, columns.rollouts())
         self.run.write_rows(f"verdicts/{name}.parquet", verdicts, columns.verdicts())
 
-    def keep_training(self, rel: str, rows: list[Row], examples: Sequence[Example], types: columns.Types) -> None:
+    def keep_training(self, rel: str, rows: list[Row], types: columns.Types) -> None:
         """Write pairs or trajectories, each with what it rests on."""
-        rows = receipts.training_rows(rows, self.task, examples, self.scheduler, self.recipe.model.name)
+        rows = receipts.training_rows(rows, self.task, self.scheduler, self.recipe.model.name)
         self.run.write_rows(rel, rows, types)
 
     def kept(self, name: str) -> tuple[list[Row], list[Row]]:

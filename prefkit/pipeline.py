@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prefkit import lineage, stages
+from prefkit import lineage, selection, stages
 from prefkit.context import Context, load_task, task_identity
 from prefkit.data.history import round_of
 from prefkit.files import remove
@@ -60,7 +60,9 @@ def plan(recipe: Recipe, before: Mapping[str, Any] | None = None) -> list[Stage]
         result += _round(recipe, index, base)
     warm = tuple(f"warm_start-{index}" for index in range(len(rounds)))
     select = {**base, "validation": limits["validation"], "select": recipe.select.model_dump(), "evaluate": recipe.evaluate.model_dump()}
-    result.append(Stage("select-warm", stages.select_warm, (*start, *warm), select, ("select-warm.json", "evaluation/select-warm.parquet")))
+    result.append(
+        Stage("select-warm", selection.select_warm, (*start, *warm), select, ("select-warm.json", "evaluation/select-warm.parquet"))
+    )
     calibrate: tuple[str, ...] = ()
     if recipe.calibrate.steps:
         name = "rollouts-calibrate"
@@ -72,7 +74,7 @@ def plan(recipe: Recipe, before: Mapping[str, Any] | None = None) -> list[Stage]
         )
         calibrate = ("calibrate",)
     chosen = ("select-final.json", "evaluation/select-final.parquet", "adapter")
-    result.append(Stage("select-final", stages.select_final, ("select-warm", *calibrate), select, chosen))
+    result.append(Stage("select-final", selection.select_final, ("select-warm", *calibrate), select, chosen))
     evaluation = ("evaluation/answers.parquet", "evaluation.json", "ledger.json")
     result.append(
         Stage(

@@ -106,8 +106,8 @@ def make_corrections(context: Context, index: int) -> Row:
     context.keep(context.stage, rows, verdicts)
     context.one_kind([*context.kept(f"rollouts-{index}")[1], *verdicts], f"the corrections of round {index}")
     turns, repairs = [one.row() for one in found], [pair for one in found if (pair := one.pair())]
-    context.keep_training(f"trajectories/round-{index}.parquet", turns, tried, columns.trajectories())
-    context.keep_training(f"pairs/corrections-{index}.parquet", repairs, tried, columns.pairs())
+    context.keep_training(f"trajectories/round-{index}.parquet", turns, columns.trajectories())
+    context.keep_training(f"pairs/corrections-{index}.parquet", repairs, columns.pairs())
     return correction_figures(turns, repairs, rows, verdicts)
 
 
@@ -151,9 +151,7 @@ def make_pairs(context: Context, index: int) -> Row:
     counts["warnings"] = pair_checks.warnings(counts)
     for warning in counts["warnings"]:
         context.progress.say(f"note: {warning}")
-    # Rows out of production may be of any training question, not of this round's alone.
-    every = [example for split in task.splits for example in task.load(split)]
-    context.keep_training(f"pairs/round-{index}.parquet", rows, every, columns.pairs())
+    context.keep_training(f"pairs/round-{index}.parquet", rows, columns.pairs())
     if negatives:
         context.keep(name, negatives.rollouts, negatives.verdicts)
     if index == len(recipe.warm_start.rounds) - 1:
@@ -206,69 +204,13 @@ def train_warm_start(context: Context, index: int) -> Row:
     )
 
 
-def _validate(context: Context, candidates: dict[str, str | None], known: dict[str, Row]) -> tuple[str, Row]:
-    """The best candidate on validation, by the recipe's metric; the earlier one where two are equal. `known`: scores from before."""
-    metric, examples = context.recipe.select.metric, context.held_out("validation")
-    scores: dict[str, Row] = {}
-    answers: list[Row] = []
-    for number, (name, adapter) in enumerate(candidates.items()):
-        if name in known:
-            score = known[name]
-        else:
-            given = _validation_answers(context, name, adapter, examples)
-            answers += given
-            score = validation_score(given)
-        scores[name] = score
-        context.run.log_metrics(
-            context.stage, number, **{f"validation_{kind}": score[kind] for kind in ("greedy", "samples") if kind in score}
-        )
-    chosen = max(scores, key=lambda name: scores[name]["value"])
-    context.run.write_rows(f"evaluation/{context.stage}.parquet", answers)
-    return chosen, {
-        "candidates": {name: score["value"] for name, score in scores.items()},
-        "scores": scores,
-        "chosen": chosen,
-        "metric": metric,
-        "questions": len(examples),
-    }
-
-
-def _validation_answers(context: Context, name: str, adapter: str | None, examples: Sequence[Example]) -> list[Row]:
-    """Answer rows of one candidate, as many as the metric needs."""
-    metric = context.recipe.select.metric
-    sampling = context.sampling(adapter, 0 if metric == "greedy" else context.recipe.evaluate.k, 1.0, greedy=metric != "samples")
-    answers = context.answer(f"{context.stage}/{name}", first_turn(context.task, examples), sampling, stream="validation")
-    context.one_kind(answers[1], "the choice on validation")
-    return _answer_rows(name, [_answer_row(*pair) for pair in zip(*answers, strict=True)], examples)
-
-
-def validation_score(answers: Sequence[Row]) -> Row:
-    """The share of right answers by measure, and under `value` the mean of the measures that decide. `answers`: of one candidate."""
-    by_measure: dict[str, list[float]] = {}
-    for row in answers:
-        by_measure.setdefault("samples" if row["kind"] == "sample" else "greedy", []).append(row["score"] or 0)
-    score: Row = {measure: sum(values) / len(values) for measure, values in by_measure.items()}
-    return {**score, "value": sum(score.values()) / max(len(score), 1)}
-
-
-def _adapter_in(context: Context, folder: str) -> str:
+def adapter_in(context: Context, folder: str) -> str:
     return str(context.run.file(folder))
-
-
-def select_warm(context: Context) -> Row:
-    """The round that calibration starts from, chosen on validation; where a run goes on from another, that one's adapter may win."""
-    rounds = range(len(context.recipe.warm_start.rounds))
-    folders = {"start": "start/adapter"} if context.start else {}
-    folders |= {f"round-{index}": f"warm_start/round-{index}/adapter" for index in rounds}
-    chosen, result = _validate(context, {name: _adapter_in(context, folder) for name, folder in folders.items()}, {})
-    result["adapter"] = folders[chosen]
-    context.run.write_json("select-warm.json", result)
-    return result
 
 
 def make_calibrate_rollouts(context: Context) -> Row:
     """Which of the questions kept for calibration have signal: the selected warm start answers each a few times."""
-    start = _adapter_in(context, context.run.read_json("select-warm.json")["adapter"])
+    start = adapter_in(context, context.run.read_json("select-warm.json")["adapter"])
     requests = first_turn(context.task, context.parts.calibrate)
     rows, verdicts = context.answer(context.stage, requests, context.sampling(start, PROBES, context.recipe.calibrate.temperature))
     context.keep(context.stage, rows, verdicts)
@@ -300,7 +242,7 @@ def train_calibrate(context: Context) -> Row:
         }
         for example in examples
     ]
-    start = _adapter_in(context, context.run.read_json("select-warm.json")["adapter"])
+    start = adapter_in(context, context.run.read_json("select-warm.json")["adapter"])
     settings = {
         **recipe.calibrate.model_dump(),
         "keep": recipe.calibrate.steps,
@@ -323,38 +265,14 @@ def train_calibrate(context: Context) -> Row:
     return {**result, "prompts": len(prompts), "verifier_calls": recipe.calibrate.steps * recipe.calibrate.prompts * recipe.calibrate.k}
 
 
-def select_final(context: Context) -> Row:
-    """The warm start, a checkpoint of calibration, or its end: chosen on validation."""
-    warm = context.run.read_json("select-warm.json")
-    folders = {"warm_start": warm["adapter"], **_checkpoints(context)}
-    known = {"warm_start": warm["scores"][warm["chosen"]]}
-    chosen, result = _validate(context, {name: _adapter_in(context, folder) for name, folder in folders.items()}, known)
-    with context.run.new_folder("adapter") as target:
-        source = context.run.file(folders[chosen])
-        for name in ("adapter_config.json", "adapter_model.safetensors"):
-            shutil.copy2(source / name, target / name)
-    result["adapter"], result["kept"] = "adapter", folders[chosen]
-    context.run.write_json("select-final.json", result)
-    return result
-
-
-def _checkpoints(context: Context) -> dict[str, str]:
-    """At most `select.candidates` adapters of calibration, the last one always among them."""
-    steps = sorted(int(path.name.split("-")[1]) for path in context.run.file("calibrate/candidates").glob("step-*"))
-    count = context.recipe.select.candidates
-    if len(steps) > count:
-        steps = sorted({steps[round((number + 1) * len(steps) / count) - 1] for number in range(count)})
-    return {f"step-{step}": f"calibrate/candidates/step-{step}" for step in steps}
-
-
 def policy_adapters(context: Context) -> dict[str, str | None]:
     """The adapter of each policy that is measured."""
     run = context.run
     return {
         "earlier" if context.start else "base": context.start,
         "references": context.warm_adapter(0),
-        "own_pairs": _adapter_in(context, run.read_json("select-warm.json")["adapter"]),
-        "calibrated": _adapter_in(context, run.read_json("select-final.json")["kept"]),
+        "own_pairs": adapter_in(context, run.read_json("select-warm.json")["adapter"]),
+        "calibrated": adapter_in(context, run.read_json("select-final.json")["kept"]),
     }
 
 
@@ -376,12 +294,12 @@ def measure(context: Context, adapters: dict[str, str | None], examples: Sequenc
         if adapter not in asked:
             sampling = context.sampling(adapter, settings.k, settings.temperature, greedy=True)
             found = context.answer(f"{context.stage}/{policy}", first_turn(context.task, examples), sampling, stream="evaluation")
-            asked[adapter] = [_answer_row(*pair) for pair in zip(*found, strict=True)]
-        rows += _answer_rows(policy, asked[adapter], examples)
+            asked[adapter] = [answer_row(*pair) for pair in zip(*found, strict=True)]
+        rows += answer_rows(policy, asked[adapter], examples)
     return rows
 
 
-def _answer_rows(policy: str, rows: Sequence[Row], examples: Sequence[Example]) -> list[Row]:
+def answer_rows(policy: str, rows: Sequence[Row], examples: Sequence[Example]) -> list[Row]:
     """The rows with the policy that answered, the question and its gold, and the hash of their content."""
     by_id = {example.id: example for example in examples}
     asked = [(row, by_id[row["example_id"]]) for row in rows]
@@ -390,7 +308,7 @@ def _answer_rows(policy: str, rows: Sequence[Row], examples: Sequence[Example]) 
     )
 
 
-def _answer_row(row: Row, verdict: Row) -> Row:
+def answer_row(row: Row, verdict: Row) -> Row:
     from prefkit.verify.extract import extract_sql
 
     shared = ("split", "example_id", "database", "level", "k", "completion", "model", "adapter", "template")

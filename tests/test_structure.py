@@ -26,7 +26,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ORDER = [
     "errors", "names", "files", "hashing", "memory", "statistics", "resources", "progress", "runfolder",
     "sandbox", "verify", "tasks", "models", "data", "train", "evaluate", "report", "scale",
-    "recipe_text", "recipe_messages", "recipe_fields", "recipe", "context", "lineage", "stages", "pipeline", "audit", "commands",
+    "recipe_text", "recipe_messages", "recipe_fields", "recipe", "context", "lineage", "stages", "selection", "pipeline", "audit",
+    "commands",
     "cli", "__main__",
 ]
 # fmt: on

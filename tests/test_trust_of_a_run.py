@@ -14,6 +14,7 @@ from prefkit.context import Context, load_task
 from prefkit.errors import DataError
 from prefkit.progress import quiet
 from prefkit.runfolder import RunFolder
+from prefkit.verify.scheduler import Scheduler
 
 END = 2
 Row = dict[str, Any]
@@ -40,10 +41,9 @@ def context(folder: Path, *overrides: str) -> Context:
     questions = [{"split": split, "question": f"Question {n}?", "sql": f"SELECT name, {n} FROM people"} for n, split in enumerate(splits)]
     (folder / "my.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
     data = [f"task.database={folder / 'my.sqlite'}", f"task.questions={folder / 'my.jsonl'}"]
-    small = ["limits.readiness=1", "limits.references=4", "limits.own=4", "limits.calibrate=2", "pairs.corrections=false"]
+    small = ["limits.readiness=1", "limits.references=4", "limits.own=4", "limits.calibrate=2", "corrections.train=false"]
     chosen = recipe.load("sql-gen", profile="smoke", overrides=[*data, *small, *overrides])
-    nothing: Any = None
-    return Context(chosen, RunFolder(folder / "run"), load_task(chosen), Tokenizer(), nothing, quiet(), "pairs-1")  # type: ignore[arg-type]
+    return Context(chosen, RunFolder(folder / "run"), load_task(chosen), Tokenizer(), Scheduler(workers=1), quiet(), "pairs-1")  # type: ignore[arg-type]
 
 
 def keep(context: Context, right: str, wrong: str) -> None:

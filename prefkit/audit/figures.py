@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from prefkit import stages
+from prefkit import selection
 from prefkit.audit.facts import Answers, Facts, check_complete
 from prefkit.data import hard_negatives, pair_checks, readiness
 from prefkit.data.findings import ABSENT, extra, listed
@@ -203,7 +203,7 @@ def _scores_again(facts: Facts, stage: str, scores: Mapping[str, Any]) -> dict[s
     answers = facts.answers.get(f"evaluation/{stage}.parquet")
     if answers is not None:
         for name in dict.fromkeys(row["policy"] for row in answers.rows):
-            again[name] = stages.validation_score([row for row in answers.judged if row["policy"] == name])
+            again[name] = selection.validation_score([row for row in answers.judged if row["policy"] == name])
     if stage == "select-final":
         warm = facts.reader.json("select-warm.json")
         if isinstance(warm, dict) and isinstance(warm.get("scores"), dict) and warm.get("chosen") in warm["scores"]:

@@ -29,11 +29,12 @@ def show(result: Row) -> None:
 
 
 def compare(results: Sequence[Row]) -> None:
-    """One line for each model, the one to begin with, and the advice for each below."""
+    """A column for each model, the one to begin with, and the advice for each below."""
     from prefkit.data.model_choice import choose
 
-    columns = ["model", "asked", "pass@1", "pass@K", "mixed", "format", "tokens/s", "GB", "window", "verdict"]
-    console().print(table(columns, [_line(result) for result in results], right=range(1, 9)))
+    lines = [_column(result) for result in results]
+    rows = [[name, *(line[name] for line in lines)] for name in lines[0]]
+    console().print(table(["", *(shown(result["name"]) for result in results)], rows, right=range(1, len(lines) + 1)))
     print()
     chosen, why = choose(results)
     fields([("begin with", f"{shown(chosen)}: {shown(why)}" if chosen else shown(why))])
@@ -69,20 +70,28 @@ def gain_words(gains: Row) -> list[str]:
     return said or ["there are no held-out questions, so no gain can be shown"]
 
 
-def _line(result: Row) -> list[str]:
-    answered = bool(result["answers"])
+def _column(result: Row) -> dict[str, str]:
+    """What a model's column of the table says, by line."""
+    answers = result["answers"]
     formless = sum(result["kinds"][kind] for kind in ("no query", "does not parse", "not finished"))
-    shares = [result["pass_at_1"], result["pass_at_k"], result["mixed_share"], formless / max(result["answers"], 1)]
+    golds = result.get("gold_match") or {"n": 0}
     speed, memory, window = (result.get(name) for name in ("tokens_per_s", "memory_gb", "context"))
-    return [
-        shown(result["name"]),
-        f"{result['prompts']} × {result['k']}",
-        *(f"{100 * share:.1f} %" if answered else "–" for share in shares),
-        f"{speed:.0f}" if speed else "–",
-        f"{result['processes']} × {memory:.1f}" if memory else "–",
-        f"{window}" if window else "–",
-        result["verdict"],
-    ]
+
+    def of_answers(text: str) -> str:
+        return text if answers else "–"
+
+    return {
+        "verdict": result["verdict"],
+        "questions × answers": f"{result['prompts']} × {result['k']}",
+        "pass@1": of_answers(_percent(result["pass_at_1"])),
+        "pass@K": of_answers(_percent(result["pass_at_k"])),
+        "mixed questions": of_answers(_percent(result["mixed_share"])),
+        "failures of form": of_answers(_percent(formless / max(answers, 1))),
+        "golds told apart": f"{_percent(golds['mean'])}" if golds["n"] else "–",
+        "tokens/s": f"{speed:.0f}" if speed else "–",
+        "memory, GB": f"{result['processes']} × {memory:.1f}" if memory else "–",
+        "window, tokens": f"{window}" if window else "–",
+    }
 
 
 def _model(result: Row) -> list[Field]:
@@ -119,7 +128,8 @@ def _answers(result: Row) -> list[Field]:
     if not result["answers"]:
         return [("asked", "nothing: no question fits its window" if result.get("too_long") else "nothing: there was no question to ask")]
     split = f" {result['split']}" if result["split"] else ""
-    lines = [f"{result['k']} answers or more to each of {result['prompts']}{split} questions"]
+    least = "at least " if result["answers"] > result["k"] * result["prompts"] else ""
+    lines = [f"{least}{result['k']} answers to each of {result['prompts']}{split} questions"]
     lines += [f"pass@{k}  {_share(result['pass_at'][k])}" for k in result["pass_at"]]
     lines.append(
         f"questions always wrong {_percent(result['all_wrong'])}, mixed {_percent(result['mixed_share'])}, always right "
@@ -142,12 +152,8 @@ def _reach(result: Row) -> list[Field]:
     lines = [("prompts", f"the longest has {result['longest_prompt']} tokens, {need} with its answer, {of}".replace(", ;", ";"))]
     far, near = result["needle_far"], result["needle_near"]
     if far["n"]:
-        lines.append(
-            (
-                "far end",
-                f"a table that stands first in the longest schema is found in {_share(far)} of {far['n']} tries; last, {_share(near)}",
-            )
-        )
+        found = f"found in {_share(far)} of {far['n']} tries where the table stands first in the longest schema"
+        lines.append(("far end", f"a table's column is {found}; where it stands last, in {_share(near)}"))
     golds = result["gold_match"]
     if golds["n"]:
         lines.append(("likelihood", f"of two golds, each to its own question: {_share(golds)} of {golds['n']} pairs (guessing: 50 %)"))

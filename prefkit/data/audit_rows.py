@@ -59,8 +59,8 @@ class Known:
     """All that rows may name: examples by id, rollouts with their items by id, the task (None where it cannot be loaded).
 
     adapters: stage of rollouts, or file and policy of answers -> hash of the weights that answered; what is not in it is not compared.
-    on_references: stages of rollouts whose round is on references; None where no recipe says it. repairs: stage of corrections -> id -> the training row that a
-    trajectory gives.
+    on_references: stages of rollouts whose round is on references; None where no recipe says it. repairs: stage of corrections -> id ->
+    the training row that a trajectory gives.
     """
 
     task: Task | None

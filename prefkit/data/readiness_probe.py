@@ -7,7 +7,7 @@ the time, whatever its habits.
 
 - **Golds**: two questions on one database and their two golds.
 - **Needle**: two tables that are made up, with a column each, stand at one end of the longest schema; the second prompt has the two columns
-  swapped. The question names a column, the queries differ in the table. At the far end (the first lines of the prompt) only a model that
+  swapped. The question names a table, the queries differ in the column. At the far end (the first lines of the prompt) only a model that
   sees all of it can tell; at the near end (the last lines before the question) it need not look far. The near end is the control: where
   that fails too, the far end says nothing of distance.
 """
@@ -91,14 +91,16 @@ def needle_matches(prompt: Sequence[Message] | None, most: int, seed: int) -> di
         return found
     for _ in range(most):
         (first, second), (asked, other) = draw.sample(tables, 2), draw.sample(columns, 2)
-        question = f"List the {asked.replace('_', ' ')} of every record that has one."
+        question = f"What is stored for the {first}?"
         for end, matches in found.items():
             prompts = []
             for columns_of in ((asked, other), (other, asked)):
                 lines = "\n".join(f"{table}: id, {column}" for table, column in zip((first, second), columns_of, strict=True))
                 text = f"{lines}\n{schema}" if end == "far" else f"{schema}\n{lines}"
                 prompts.append([*before, {**last, "content": f"{text}\n\n{question}"}])
-            matches.append(Match((prompts[0], prompts[1]), (f"SELECT {asked} FROM {first}", f"SELECT {asked} FROM {second}")))
+            matches.append(
+                Match((prompts[0], prompts[1]), (f"SELECT {first}.{asked} FROM {first}", f"SELECT {first}.{other} FROM {first}"))
+            )
     return found
 
 

@@ -136,7 +136,7 @@ def _far_end(figures: Row) -> Verdict | None:
     if not near or not far or figures["signal_share"] >= READY_SHARE or near["low"] <= 0.5 or far["low"] > 0.5:
         return None
     return "choose a stronger model", (
-        f"it finds the table of a column in {_share(near['mean'])} of {near['n']} tries where both stand last in the longest schema, and "
+        f"it finds the column of a table in {_share(near['mean'])} of {near['n']} tries where both stand last in the longest schema, and "
         f"in {_share(far['mean'])} of {far['n']} where they stand first (guessing gives 50 %): it does not see the whole of your schema. "
         "Take a model made for long texts, or leave unused tables out of the database."
     )

@@ -50,17 +50,16 @@ def adapter_hash(adapter: str | Path | None) -> str | None:
     return hash_bytes(weights) if weights is not None and weights.is_file() else None
 
 
-def training_rows(rows: Iterable[Row], task: Task, examples: Iterable[Example], scheduler: Scheduler, model: str) -> list[Row]:
+def training_rows(rows: Iterable[Row], task: Task, scheduler: Scheduler, model: str) -> list[Row]:
     """Pairs or trajectories with the model, the template, the verifier's versions and the hash of the data that they rest on."""
-    by_id = {example.id: example for example in examples}
     known: dict[str, Row] = {}
     result = []
     for row in rows:
-        example = by_id[row["example_id"]]
-        if example.database not in known:
-            check = task.check(example, "")
+        database = row["database"]
+        if database not in known:
+            check = task.check(Example("", "train", database, 0, "", ""), "")
             verifier = scheduler.verifier_of(check)
             versions = json.dumps(verifier.versions, sort_keys=True)
-            known[example.database] = {"versions": versions, "data_hash": verifier.data_hash(check)}
-        result.append({**row, "model": model, "template": task.template, **known[example.database]})
+            known[database] = {"versions": versions, "data_hash": verifier.data_hash(check)}
+        result.append({**row, "model": model, "template": task.template, **known[database]})
     return result

@@ -7,7 +7,6 @@ answer makes for itself (`random.Random()`, `default_rng()`) begin as it makes t
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import itertools
 import os
@@ -25,9 +24,7 @@ _MAX_CHAIN = 8
 
 
 def prepare() -> None:
-    """Make this process the answer's: the scratch folder first on the path, nothing of prefkit or of its main module within easy reach."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "prefkit"]:
-        del sys.modules[name]
+    """Make this process what answers find: the working folder first on the path, an empty main module, random numbers from a fixed seed."""
     sys.modules["__main__"] = types.ModuleType("__main__")
     sys.dont_write_bytecode = True
     sys.argv = [""]
@@ -92,6 +89,8 @@ def find(root: Any, path: str) -> Any:
 def finished(value: Any) -> Any:
     """What a call came to: a coroutine is run, a generator is read, up to the cap. Raises what their code raises."""
     if type(value) is types.CoroutineType:
+        import asyncio  # brings OpenSSL along, whose memory each child would take over
+
         value = asyncio.run(value)
     if type(value) is types.GeneratorType:
         value = iter(list(itertools.islice(value, MAX_ITEMS + 1)))

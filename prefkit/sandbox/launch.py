@@ -180,7 +180,7 @@ def _bwrap() -> str:
     return path
 
 
-def _packages(kind: str = "zygote") -> list[str]:
+def _packages(kind: str) -> list[str]:
     """The folders of installed packages that a worker of that kind imports from."""
     paths = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
     if kind in _EXTRAS and (found := importlib.util.find_spec(_EXTRAS[kind][1])) and found.origin:

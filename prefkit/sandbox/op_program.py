@@ -13,7 +13,6 @@ import atexit
 import contextlib
 import hashlib
 import os
-import random
 import sys
 import threading
 import traceback
@@ -76,12 +75,8 @@ def _run_python(code: str, arguments: list[str]) -> None:
     refused, note = failure_of, _note
     main = types.ModuleType("__main__")
     main.__dict__["__file__"] = "program.py"
-    for name in [name for name in sys.modules if name.partition(".")[0] == "prefkit"]:
-        del sys.modules[name]
     sys.modules["__main__"] = main
     sys.argv = ["program.py", *arguments]
-    sys.path.insert(0, os.getcwd())
-    random.seed(0)  # the same numbers in every run, so that judging again gives the same verdict
     status = 0
     try:
         exec(compile(code, "program.py", "exec", dont_inherit=True), main.__dict__)

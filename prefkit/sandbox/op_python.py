@@ -28,7 +28,6 @@ def calls(message: dict[str, Any]) -> dict[str, Any]:
     load, find, finished = candidate.load, candidate.find, candidate.finished
     share = max(1, len(message["cases"]) // 4)
     items, text = MAX_ITEMS // share, MAX_TEXT // share
-    candidate.prepare()
     try:
         module = load(message["module"], message["also"], message["files"])
     except BaseException as error:
@@ -54,7 +53,6 @@ def tests(message: dict[str, Any]) -> dict[str, Any]:
     """Run the answer and its tests in this one process. Ends the process with tamper.EXIT where it sees the answer reach for them."""
     folder, token = os.getcwd(), message["token"]
     described, load, find, run = candidate.describe, candidate.load, candidate.find, guarded_tests.run
-    candidate.prepare()
     plan = guarded_tests.compiled(message["tests"])  # before anything of the answer runs
     guard = tamper.Guard(plan.modules)
     guard.watch()

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from prefkit.errors import IsolationUnavailable
@@ -40,13 +40,16 @@ _DUCKDB = (
     ("load an extension", "LOAD httpfs", "policy"),
     ("change a setting", "SET memory_limit = '100GB'", "policy"),
     ("run without end", "SELECT count(*) FROM range(1000000000000)", "timeout"),
-    ("memory without end", "SELECT range(10000000000)", "limit"),
-    ("rows without end", "SELECT * FROM range(1000000000)", "limit"),
+    ("memory without end", "SELECT range(10000000000)", "limit timeout"),
+    ("rows without end", "SELECT * FROM range(1000000000)", "limit timeout"),
 )
+"""Name, query, and the statuses that say that the guard held."""
 
 
 _LIMITS = SqlLimits(timeout_s=0.2, rows=1000)
 _TRIES = 3
+_THROUGH = "ok"
+"""How the outcome of a canary begins that did what it tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,10 @@ def probe_sqlite() -> Probe:
 
 @functools.cache
 def probe_duckdb(tier: str) -> Probe:
-    """Run the canaries against a DuckDB worker in tier "A" or "B". Takes about a second, once in a process."""
+    """Run the canaries against a DuckDB worker in tier "A" or "B". Takes about a second, once in a process.
+
+    Again where none got through and still not all were held: a machine that is too busy to start a worker says nothing about the guards.
+    """
     try:
         require("duckdb")
     except IsolationUnavailable as error:
@@ -101,7 +107,11 @@ def probe_duckdb(tier: str) -> Probe:
         os.chmod(file.name, 0o644)
         jobs = [_DuckdbJob(sql, (("canary.sql", ""),), SqlLimits(timeout_s=1.0, rows=1000), folder=folder) for _, sql, _ in _DUCKDB]
         mend = "this version of DuckDB lets through: {}; install another: pip install -U 'prefkit[duckdb]'"
-        return _probe(tier, _DUCKDB, jobs, folder, mend)
+        for _ in range(_TRIES):
+            probe = _probe(tier, _DUCKDB, jobs, folder, mend)
+            if probe.tier or any(not item.held and item.outcome.startswith(_THROUGH) for item in probe.evidence):
+                break
+        return probe
 
 
 def _probe(tier: str, canaries: Sequence[tuple[str, str, str]], jobs: Sequence[SqlJob], folder: str, mend: str) -> Probe:
@@ -111,14 +121,10 @@ def _probe(tier: str, canaries: Sequence[tuple[str, str, str]], jobs: Sequence[S
     try:
         with WorkerPool(1, {jobs[0].kind: tier}) as pool:
             for (tried, _, wanted), job in zip(canaries, jobs, strict=True):
-                result = pool.run(job).last
-                for _ in range(_TRIES):  # a machine that was too busy says nothing about the guard
-                    if result.status != "infra":
-                        break
-                    result = pool.run(job).last
-                evidence.append(Evidence(tried, result.status == wanted, f"{result.status}: {result.reason}"))
+                result = pool.run(replace(job)).last
+                evidence.append(Evidence(tried, result.status in wanted.split(), f"{result.status}: {result.reason}"))
     except IsolationUnavailable as error:
         return Probe(None, tuple(evidence), str(error))
-    evidence.append(Evidence("leave a file behind", os.listdir(folder) == files, ", ".join(os.listdir(folder))))
-    broken = [item.tried for item in evidence if not item.held]
+    evidence.append(Evidence("leave a file behind", os.listdir(folder) == files, f"{_THROUGH}: {', '.join(os.listdir(folder))}"))
+    broken = [f"{item.tried} ({item.outcome})" for item in evidence if not item.held]
     return Probe(None, tuple(evidence), mend.format(", ".join(broken))) if broken else Probe(tier, tuple(evidence))

@@ -25,7 +25,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from prefkit.sandbox import landlock, seccomp
+from prefkit.sandbox import candidate, landlock, seccomp
 from prefkit.sandbox.compiled import PRODUCT, Compiled
 from prefkit.sandbox.processes import Tree
 from prefkit.sandbox.scratch import Scratch
@@ -88,6 +88,7 @@ class Zygote:
             signal.signal(signal.SIGTERM, lambda *_: self.end())
         sys.path.extend(plan["packages"])
         self.ops: dict[str, Any] = {}
+        self._own_modules: dict[str, Any] = {}
         for name in COMMON:
             importlib.import_module(name)
         for name in AT_START:
@@ -99,6 +100,8 @@ class Zygote:
         self.poller = select.poll()
         self._lock()
         os.chdir(self.scratch.folders[0])
+        candidate.prepare()
+        self._hide()
         gc.collect()
         gc.freeze()
         gc.disable()
@@ -106,14 +109,22 @@ class Zygote:
     def _load(self, op: str) -> bool:
         """Import an op; later children have it. False where there is none of that name."""
         module, _, name = OPS.get(op, "").partition(":")
+        sys.modules.update(self._own_modules)
         try:
             found = importlib.import_module(module)
         except (ModuleNotFoundError, ValueError):
             return False
+        finally:
+            self._hide()
         self.ops[op] = getattr(found, name)
         if hasattr(found, "plan"):
             self.ops[f"{op}?plan"] = functools.partial(found.plan, tools=self._plan["tools"], compiled=self._compiled.descriptors)
         return True
+
+    def _hide(self) -> None:
+        """Put the modules of prefkit out of an answer's easy reach; here once, because each child would copy two hundred pages for it."""
+        for name in [name for name in sys.modules if name.partition(".")[0] == "prefkit"]:
+            self._own_modules[name] = sys.modules.pop(name)
 
     def _lock(self) -> None:
         """From here on this process itself can do no more than it needs, and its children less."""

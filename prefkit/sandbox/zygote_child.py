@@ -74,7 +74,8 @@ class Lock:
         self._rules = rules
         self._taken = taken
         self.handles_signals = signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-        self._libc = ctypes.CDLL(None)
+        libc = ctypes.CDLL(None)
+        self._prctl, self._mallopt = libc.prctl, getattr(libc, "mallopt", None)
         self._hard = {what: resource.getrlimit(what)[1] for what in _LIMITED}
         with open("/proc/self/statm", "rb") as file:
             self._mapped = int(file.read().split()[0]) * resource.getpagesize()
@@ -93,9 +94,9 @@ class Lock:
             hard = self._hard[what]
             value = value if hard == resource.RLIM_INFINITY else min(value, hard)
             resource.setrlimit(what, (value, value))
-        self._libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
-        with contextlib.suppress(AttributeError):
-            self._libc.mallopt(_M_PERTURB, 0)
+        self._prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+        if self._mallopt is not None:
+            self._mallopt(_M_PERTURB, 0)
 
 
 _LIMITED = (

@@ -27,8 +27,8 @@ def scored(matches: list[Match], model: Any) -> list[list[dict[str, Any]]]:
 
 
 def reader(messages: list[dict[str, str]], query: str) -> float:
-    """A model that finds the column's table in the schema."""
-    column, table = re.fullmatch(r"SELECT (\w+) FROM (\w+)", query).groups()  # type: ignore[union-attr]
+    """A model that finds the table's column in the schema."""
+    table, column = re.fullmatch(r"SELECT (\w+)\.(\w+) FROM \w+", query).groups()  # type: ignore[union-attr]
     return -1.0 if f"{table}: id, {column}" in messages[-1]["content"] else -3.0
 
 
@@ -38,11 +38,13 @@ def test_the_needle_stands_at_the_ends_and_the_tables_swap_their_columns() -> No
     for far, near in zip(found["far"], found["near"], strict=True):
         assert far.queries == near.queries
         contents = [prompt[-1]["content"] for prompt in far.prompts]
-        (asked, first), (_, second) = (re.fullmatch(r"SELECT (\w+) FROM (\w+)", query).groups() for query in far.queries)  # type: ignore[union-attr]
-        assert contents[0].startswith(f"{first}: id, {asked}\n{second}: id, ") and contents[1].splitlines()[1] == f"{second}: id, {asked}"
-        assert contents[0].endswith(f"\n\nList the {asked.replace('_', ' ')} of every record that has one.")
+        (table, asked), (same, other) = (query.removeprefix("SELECT ").partition(" ")[0].split(".") for query in far.queries)
+        assert table == same and asked != other
+        assert contents[0].startswith(f"{table}: id, {asked}\n") and contents[0].splitlines()[1].endswith(f": id, {other}")
+        assert contents[1].startswith(f"{table}: id, {other}\n") and contents[1].splitlines()[1].endswith(f": id, {asked}")
+        assert contents[0].endswith(f"\nshop: id, city\n\nWhat is stored for the {table}?")
         schema, _, _ = near.prompts[0][-1]["content"].rpartition("\n\n")
-        assert schema.startswith("item: id, name\nshop: id, city\n") and schema.splitlines()[2] == f"{first}: id, {asked}"
+        assert schema.startswith("item: id, name\nshop: id, city\n") and schema.splitlines()[2] == f"{table}: id, {asked}"
         assert far.prompts[0][0] == PROMPT[0]
     assert needle_matches(PROMPT, 12, seed=3) == found != needle_matches(PROMPT, 12, seed=4)
 
@@ -52,7 +54,7 @@ def test_names_of_the_schema_are_no_needles() -> None:
     prompt = [{"role": "user", "content": f"{schema}\n\nWhat?"}]
     for match in needle_matches(prompt, 30, seed=1)["far"]:
         for query in match.queries:
-            column, table = query.removeprefix("SELECT ").split(" FROM ")
+            table, column = query.removeprefix("SELECT ").partition(" ")[0].split(".")
             assert column in COLUMNS[-2:] and table in TABLES[-3:]
     full = [{"role": "user", "content": f"{' '.join(TABLES[1:])} {' '.join(COLUMNS)}\n\nWhat?"}]
     assert needle_matches(full, 5, seed=1) == needle_matches(None, 5, seed=1) == {"far": [], "near": []}
@@ -70,13 +72,13 @@ def test_a_model_that_reads_the_schema_passes_and_one_that_sees_its_last_lines_a
     assert near.low > 0.5 >= far.low
 
 
-@given(st.dictionaries(st.sampled_from(TABLES), st.floats(-9, 0), min_size=len(TABLES)), st.floats(-9, 0))
+@given(st.fixed_dictionaries(dict.fromkeys(COLUMNS, st.floats(-9, 0))), st.floats(-9, 0))
 def test_what_a_model_thinks_of_a_name_as_such_does_not_count(likes: dict[str, float], length: float) -> None:
-    """A model that likes some tables better reads no worse for it, and one that likes tables alone passes nothing."""
+    """A model that likes some columns better reads no worse for it, and one that goes by that alone passes nothing."""
     matches = needle_matches(PROMPT, 10, seed=6)["far"]
 
     def prior(query: str) -> float:
-        return likes[query.rpartition(" ")[2]] + length * len(query)
+        return likes[query.partition(".")[2].partition(" ")[0]] + length * len(query)
 
     assert passed(scored(matches, lambda messages, query: reader(messages, query) + prior(query))).mean == 1
     assert passed(scored(matches, lambda _, query: prior(query))).mean == 0

@@ -76,7 +76,7 @@ def test_what_is_said_of_a_model(model: dict[str, str]) -> None:
     assert said["lengths"] == [len(one["prompt_ids"]) for one in answered]
     network, tokenizer, _ = rollout_job.policy(model, None)
     assert said["parameters"] == sum(parameter.numel() for parameter in network.parameters())
-    assert said["bytes"] == 4 * said["parameters"]
+    assert 0 <= said["bytes"] - 4 * said["parameters"] < 4096  # with its buffers
     assert said["context"] == min(network.config.max_position_embeddings, tokenizer.model_max_length)
     used = footprint()
     assert said["bytes"] < used["memory"] < 64e9 and (used["gpu"] is None) is not torch.cuda.is_available()
@@ -88,5 +88,5 @@ def test_the_smaller_of_the_two_limits_is_the_window(model: dict[str, str]) -> N
     assert facts(model=model, adapter=None, prompts=[])["context"] == network.config.max_position_embeddings
     tokenizer.model_max_length = 77
     assert facts(model=model, adapter=None, prompts=[])["context"] == 77
-    tokenizer.model_max_length, network.config.max_position_embeddings = int(1e30), None
+    tokenizer.model_max_length, network.config.max_position_embeddings = int(1e30), 10**9
     assert facts(model=model, adapter=None, prompts=[])["context"] is None

@@ -15,7 +15,7 @@ def test_all_canaries_are_held_here() -> None:
 
 
 def test_a_canary_that_gets_through_leaves_no_tier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe_file, "_CANARIES", (("read a number", "SELECT 1", "policy"),))
+    monkeypatch.setattr(probe_file, "_SQLITE", (("read a number", "SELECT 1", "policy"),))
     probe = probe_sqlite()
     assert probe.tier is None and "read a number" in probe.mend
 

@@ -161,7 +161,7 @@ INSTALLED = f"""
 import sys
 sys.path.insert(0, sys.argv[1])
 from prefkit.sandbox import launch
-launch._packages = lambda: [sys.argv[1]]
+launch._packages = lambda kind: [sys.argv[1]]
 from prefkit.sandbox.job import CodeJob
 from prefkit.sandbox.pool import WorkerPool
 for tier in sys.argv[2]:

@@ -260,7 +260,7 @@ def test_a_task_that_cannot_be_judged_by_is_unverifiable(name: str) -> None:
         ({"tools": TOOLS, "accepted": []}, "not empty"),
         ({"tools": TOOLS, "accepted": [ROME]}, '"accepted" must be a list of call lists'),
         ({"tools": TOOLS, "accepted": [[ROME]], "ordered": 1}, '"ordered" must be true or false'),
-        ({"tools": TOOLS, "accepted": [[ROME]], "defaults": "maybe"}, '"defaults" is one of fill, strict'),
+        ({"tools": TOOLS, "accepted": [[ROME]], "defaults": "maybe"}, '"defaults" must be one of fill, strict, not "maybe"'),
         ({"tools": TOOLS, "accepted": [[ROME]], "timeout": -1}, '"timeout"'),
         ({"tools": TOOLS, "accepted": [[ROME]], "answer": {}}, '"answer" must be text'),
     ],
