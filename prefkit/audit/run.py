@@ -150,9 +150,10 @@ def _check_trajectories(facts: Facts, rel: str) -> None:
     context, tried = facts.context, None
     if context is not None and int(number) < len(context.recipe.warm_start.rounds):
         tried = stages.corrected_questions(context, int(number))
-    turns, repairs = audit_turns.check_trajectories(facts.reader, rel, facts.known, (first, later), tried)
-    facts.trajectories[rel], facts.repairs[later.stage] = turns, repairs
-    facts.known.repairs[later.stage] = {row["id"]: row for row in repairs}
+    made = audit_turns.check_trajectories(facts.reader, rel, facts.known, (first, later), tried)
+    if made is not None:
+        facts.trajectories[rel], facts.repairs[later.stage] = made
+        facts.known.repairs[later.stage] = {row["id"]: row for row in made[1]}
 
 
 def _files(run: RunFolder, folder: str) -> list[str]:

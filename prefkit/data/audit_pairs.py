@@ -145,8 +145,9 @@ def _side_problems(row: Row, side: str, text: str | None, named: Named, known: K
     if rollout["example_id"] != row["example_id"]:
         yield f"{side}_rollout", row["example_id"], f"a rollout of {rollout['example_id']}"
     # In a round on references the query alone stands against the gold, as the verifier took it out of the answer; its tokens are its own.
-    query_alone = row["chosen_rollout"] is None and Path(item.file).stem in known.on_references
-    wanted = extract_sql(rollout["completion"]) if query_alone else rollout["completion"]
+    query_alone = row["chosen_rollout"] is None and (known.on_references is None or Path(item.file).stem in known.on_references)
+    whole = not query_alone or (known.on_references is None and text == rollout["completion"])
+    wanted = rollout["completion"] if whole else extract_sql(rollout["completion"])
     logged = rollout["model"] == HISTORY  # without token ids, which belong to a model
     if text != wanted:
         yield side, text, wanted

@@ -59,8 +59,8 @@ class Known:
     """All that rows may name: examples by id, rollouts with their items by id, the task (None where it cannot be loaded).
 
     adapters: stage of rollouts, or file and policy of answers -> hash of the weights that answered; what is not in it is not compared.
-    on_references: stages of rollouts whose round is on references. repairs: stage of corrections -> id -> the training row that a
-    trajectory gives.
+    on_references: stages of rollouts whose round is on references; None where no recipe says it. repairs: stage of corrections -> id ->
+    the training row that a trajectory gives.
     """
 
     task: Task | None
@@ -69,7 +69,7 @@ class Known:
     model: str
     seed: int
     adapters: dict[str | tuple[str, str], str | None] = field(default_factory=dict)
-    on_references: frozenset[str] = frozenset()
+    on_references: frozenset[str] | None = None
     repairs: dict[str, dict[str, Row]] = field(default_factory=dict)
 
 
@@ -145,7 +145,7 @@ def _rollout_problems(row: Row, item: Item, known: Known, stage: str, findings: 
     model = HISTORY if stage == HISTORY else MUTATIONS if stage.startswith("pairs-") else known.model
     if known.model and row["model"] != model:
         yield "model", row["model"], model
-    if row["seed"] != known.seed and model == known.model:
+    if known.model and row["seed"] != known.seed and model == known.model:
         yield "seed", row["seed"], known.seed
     if stage.startswith("pairs-") and row["mutation"] != row["id"].split("/")[-2:][0]:
         yield "mutation", row["mutation"], row["id"]

@@ -27,8 +27,9 @@ TRAJECTORY: Columns = {**LOGGED, "input_ids": "ids?+", "labels": "ids?+", "fresh
 
 def check_trajectories(
     reader: Reader, file: str, known: Known, rounds: tuple[Rollouts, Rollouts], tried: Sequence[Example] | None
-) -> tuple[list[Row], list[Row]]:
-    """Each trajectory of a round against what its rollouts give. Returns the trajectories and their training rows as they hold.
+) -> tuple[list[Row], list[Row]] | None:
+    """Each trajectory of a round against what its rollouts give. Returns the trajectories and their training rows as they hold; None
+    where they are an older version's, which cannot be made again.
 
     rounds: the rollouts of the round and of its corrections. tried: the questions that get corrections; None where that cannot be told.
     """
@@ -40,12 +41,12 @@ def check_trajectories(
         written[row["example_id"]] = row
     if file in reader.lacking.get("fresh", ()):
         reader.findings.skip("trajectories of an older version", len(written))
-        return [], []
+        return None
     if tried is None:
         asked = {item.example.id for item in later.items}
         tried = list({item.example.id: item.example for item in first.items if item.example.id in asked}.values())
     found = corrections.replayed(tried, first.judged, later.judged)
-    if first.stage in known.on_references:
+    if first.stage in (known.on_references or ()):
         for one in corrections.unsolved(found):
             _close(one, written.get(one.example.id), known)
     rows = [one.row() for one in found]
