@@ -77,6 +77,7 @@ def compute_dtype(dtype: str) -> torch.dtype:
 def load_base(spec: ModelSpec) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model in evaluation mode and its tokenizer (with a padding token). Raises ModelError where it cannot be had."""
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     name = resolve(spec)
@@ -88,7 +89,7 @@ def load_base(spec: ModelSpec) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
         model = AutoModelForCausalLM.from_pretrained(name, **options)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise ModelError(f"the model {spec.name} cannot be loaded: {str(error).splitlines()[0]}") from error
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token

@@ -190,7 +190,7 @@ def test_models_are_asked_and_compared(place: Path, ready: Callable[..., tuple[i
     shutil.copytree("tiny", "broken")
     Path("broken/model.safetensors").write_bytes(b"these are no weights")
     random_adapter(Path("tiny"), Path("own/adapter"), 3)
-    quick = ["--profile", "smoke", "--set", "rollouts.max_new_tokens=8", "--set", "threads=1", "--questions", "3", "--samples", "2"]
+    quick = ["--profile", "smoke", "--set", "rollouts.max_new_tokens=8", "--set", "threads=2", "--questions", "3", "--samples", "2"]
     models = [argument for name in ("tiny", "own/adapter", "short", "broken") for argument in ("--model", name)]
     code, shown, said = ready(*quick, *models, data=data)
     assert code == 2 and "prefkit: broken: the model " in shown
