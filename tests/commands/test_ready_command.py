@@ -201,7 +201,8 @@ def test_models_are_asked_and_compared(place: Path, ready: Callable[..., tuple[i
     for one in (tiny, adapter):
         assert (one["prompts"], one["answers"], one["context"], one["too_long"]) == (3, 6, 2048, 0)
         assert one["tokens_per_s"] > 0 and one["memory_gb"] > 0.05 and one["longest_prompt"] > 300
-        assert one["gold_match"]["n"] == one["needle_far"]["n"] == one["needle_near"]["n"] == 8
+        # Fifteen questions on one database make seven pairs.
+        assert [one[name]["n"] for name in ("gold_match", "needle_far", "needle_near")] == [7, 8, 8]
     assert adapter["parameters"] == tiny["parameters"] and adapter["gold_nats"] != tiny["gold_nats"]
     assert (short["verdict"], short["answers"], short["too_long"]) == ("choose a stronger model", 0, short["prompts_measured"])
     assert "longer than the 300 tokens that it attends to" in short["advice"]
