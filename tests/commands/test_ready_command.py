@@ -190,7 +190,7 @@ def test_models_are_asked_and_compared(place: Path, ready: Callable[..., tuple[i
     shutil.copytree("tiny", "broken")
     Path("broken/model.safetensors").write_bytes(b"these are no weights")
     random_adapter(Path("tiny"), Path("own/adapter"), 3)
-    quick = ["--profile", "smoke", "--set", "rollouts.max_new_tokens=8", "--set", "threads=1", "--questions", "3", "--samples", "2"]
+    quick = ["--profile", "smoke", "--set", "rollouts.max_new_tokens=8", "--set", "threads=2", "--questions", "3", "--samples", "2"]
     models = [argument for name in ("tiny", "own/adapter", "short", "broken") for argument in ("--model", name)]
     code, shown, said = ready(*quick, *models, data=data)
     assert code == 2 and "prefkit: broken: the model " in shown
@@ -201,7 +201,8 @@ def test_models_are_asked_and_compared(place: Path, ready: Callable[..., tuple[i
     for one in (tiny, adapter):
         assert (one["prompts"], one["answers"], one["context"], one["too_long"]) == (3, 6, 2048, 0)
         assert one["tokens_per_s"] > 0 and one["memory_gb"] > 0.05 and one["longest_prompt"] > 300
-        assert one["needle_far"]["n"] == one["needle_near"]["n"] == 8 and one["gold_match"]["n"] >= 6
+        # Fifteen questions on one database make seven pairs.
+        assert [one[name]["n"] for name in ("gold_match", "needle_far", "needle_near")] == [7, 8, 8]
     assert adapter["parameters"] == tiny["parameters"] and adapter["gold_nats"] != tiny["gold_nats"]
     assert (short["verdict"], short["answers"], short["too_long"]) == ("choose a stronger model", 0, short["prompts_measured"])
     assert "longer than the 300 tokens that it attends to" in short["advice"]
