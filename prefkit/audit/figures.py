@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from prefkit import selection
+from prefkit import selection, stages
 from prefkit.audit.facts import Answers, Facts, check_complete
 from prefkit.data import hard_negatives, pair_checks, readiness
 from prefkit.data.findings import ABSENT, extra, listed
