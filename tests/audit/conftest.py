@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,10 @@ from small_run import make
 
 
 @pytest.fixture(scope="session")
-def small_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The untouched run. Only for reading."""
-    with pytest.MonkeyPatch.context() as patch:
-        yield make(tmp_path_factory.mktemp("shop"), patch)
+    with pytest.MonkeyPatch.context() as patch:  # undone before any other test runs
+        return make(tmp_path_factory.mktemp("shop"), patch)
 
 
 @pytest.fixture

@@ -32,10 +32,10 @@ def scheduler() -> Iterator[Scheduler]:
 
 
 @pytest.fixture(scope="module")
-def following(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def following(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The untouched run. Only for reading."""
     with pytest.MonkeyPatch.context() as patch:
-        yield make_next(small_run, tmp_path_factory.mktemp("next"), patch)
+        return make_next(small_run, tmp_path_factory.mktemp("next"), patch)
 
 
 def test_an_untouched_run_agrees_in_everything(following: Path, scheduler: Scheduler) -> None:
