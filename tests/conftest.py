@@ -1,4 +1,4 @@
-"""Tiny random models for the tests of models, train, scale and pipeline. Tests run on the CPU, also where there is a GPU."""
+"""Tiny random models for the tests of models, train, scale and pipeline; settings for all. Tests run on the CPU, also where there is a GPU."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
