@@ -1,4 +1,4 @@
-"""Tiny random models for the tests of models, train, scale and pipeline; settings for all. Tests run on the CPU, also where there is a GPU."""
+"""Tiny random models, and settings for all tests. They run on the CPU, also where there is a GPU."""
 
 from __future__ import annotations
 
