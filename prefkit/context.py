@@ -199,7 +199,7 @@ def with_ingested(task: SqlTask, folders: Sequence[str]) -> SqlTask:
 def task_identity(task: SqlTask) -> Row:
     """What of the task decides results: questions, golds, databases by content, schema texts."""
     return {
-        "questions": [[example.id, example.question, list(example.golds)] for split in task.splits for example in task.load(split)],
+        "questions": [[example.id, example.question, list(example.golds)] for example in task.every()],
         "databases": {name: [hash_bytes(path) for path in paths] for name, paths in sorted(task.databases.items())},
         "schemas": {name: task.schema(name) for name in sorted(task.databases)},
     }

@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TEMPORARY = ".tmp-"
+WEIGHTS = "adapter_model.safetensors"
+ADAPTER_FILES = ("adapter_config.json", WEIGHTS)
+"""What an adapter's folder holds, as PEFT names it."""
 
 
 @contextmanager
@@ -93,3 +96,9 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def copy_adapter(source: Path, target: Path) -> None:
+    """Copy an adapter into the folder `target`, which is there: what else lies in `source` (a card, optimiser states) is left out."""
+    for name in ADAPTER_FILES:
+        shutil.copy2(source / name, target / name)

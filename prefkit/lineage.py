@@ -15,13 +15,12 @@ from prefkit.context import load_task
 from prefkit.data.history import Ingested, round_of
 from prefkit.data.ingest_judge import Known
 from prefkit.errors import PrefkitError, RunError
+from prefkit.files import WEIGHTS
 from prefkit.hashing import hash_bytes
 from prefkit.recipe import Recipe, load
 from prefkit.runfolder import RunFolder
 from prefkit.tasks.names import HELD_OUT
 from prefkit.tasks.sql import SqlTask
-
-WEIGHTS = "adapter_model.safetensors"
 
 
 def overrides(start: Path | None, ingested: Sequence[Path]) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 
 from prefkit.context import Context
 from prefkit.data.rollouts import Row, first_turn
+from prefkit.files import copy_adapter
 from prefkit.stages import adapter_in, answer_row, answer_rows
 from prefkit.tasks.base import Example
 
@@ -29,9 +29,7 @@ def select_final(context: Context) -> Row:
     known = {"warm_start": warm["scores"][warm["chosen"]]}
     chosen, result = _validate(context, {name: adapter_in(context, folder) for name, folder in folders.items()}, known)
     with context.run.new_folder("adapter") as target:
-        source = context.run.file(folders[chosen])
-        for name in ("adapter_config.json", "adapter_model.safetensors"):
-            shutil.copy2(source / name, target / name)
+        copy_adapter(context.run.file(folders[chosen]), target)
     result["adapter"], result["kept"] = "adapter", folders[chosen]
     context.run.write_json("select-final.json", result)
     return result

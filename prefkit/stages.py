@@ -17,6 +17,7 @@ from prefkit.data.hard_negatives import HardNegatives
 from prefkit.data.rollouts import Request, Row, figures, first_turn, grouped
 from prefkit.errors import DataError
 from prefkit.evaluate import suites
+from prefkit.files import copy_adapter
 from prefkit.tasks.base import Example
 from prefkit.tasks.names import HELD_OUT
 
@@ -29,8 +30,7 @@ PROBES = 4
 def take_start(context: Context) -> Row:
     """The adapter that the run goes on from, copied, so that the run stays whole whatever becomes of the other."""
     with context.run.new_folder("start/adapter") as target:
-        for name in ("adapter_config.json", "adapter_model.safetensors"):
-            shutil.copy2(Path(context.recipe.model.adapter or "") / name, target / name)
+        copy_adapter(Path(context.recipe.model.adapter or ""), target)
     return {"bytes": context.run.file("start/adapter/adapter_model.safetensors").stat().st_size}
 
 
@@ -51,7 +51,7 @@ def check_readiness(context: Context) -> Row:
     """Golds pass their verifier, planted answers do not, and what the base model can do on questions nobody trains on."""
     task, parts = context.task, context.parts
     questions = {split: len(task.load(split)) for split in task.splits}
-    every = [example for split in task.splits for example in task.load(split)]
+    every = task.every()
     faults = readiness.gold_faults(task, every, context.scheduler)
     held_out = [example for split in ("test", "unseen") for example in context.held_out(split)]
     passed, planted = readiness.planted_passes(task, held_out, context.scheduler)
@@ -88,7 +88,8 @@ def make_corrections(context: Context, index: int) -> Row:
     """Further turns to wrong answers of round `index`, and as many fresh answers, as trajectories."""
     settings, adapter = context.recipe.corrections, context.warm_adapter(index - 1)
     tried = corrected_questions(context, index)
-    found = corrections.failures(tried, *context.kept(f"rollouts-{index}"))
+    first = context.kept(f"rollouts-{index}")
+    found = corrections.failures(tried, *first)
     rows: list[Row] = []
     verdicts: list[Row] = []
 
@@ -104,7 +105,7 @@ def make_corrections(context: Context, index: int) -> Row:
     if context.recipe.warm_start.rounds[index].source == "references":
         corrections.close_with_references(found, context.tokenize)
     context.keep(context.stage, rows, verdicts)
-    context.one_kind([*context.kept(f"rollouts-{index}")[1], *verdicts], f"the corrections of round {index}")
+    context.one_kind([*first[1], *verdicts], f"the corrections of round {index}")
     turns, repairs = [one.row() for one in found], [pair for one in found if (pair := one.pair())]
     context.keep_training(f"trajectories/round-{index}.parquet", turns, columns.trajectories())
     context.keep_training(f"pairs/corrections-{index}.parquet", repairs, columns.pairs())
@@ -164,7 +165,7 @@ def make_pairs(context: Context, index: int) -> Row:
 def leakage(context: Context, rows: Sequence[Row]) -> Row:
     """What pairs share with the questions that measure."""
     task = context.task
-    questions = {example.id: example.question for split in task.splits for example in task.load(split)}
+    questions = {example.id: example.question for example in task.every()}
     held_out = [example for split in HELD_OUT if split in task.splits for example in task.load(split)]
     return pair_checks.leakage(rows, questions, held_out)
 

@@ -288,4 +288,4 @@ def adapters(reader: Reader, entries: Mapping[str, Row]) -> dict[str | tuple[str
 
 def by_id(task: Any) -> dict[str, Example]:
     """Every question of the task."""
-    return {example.id: example for split in task.splits for example in task.load(split)}
+    return {example.id: example for example in task.every()}

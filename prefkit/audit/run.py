@@ -188,7 +188,7 @@ def _execute(facts: Facts, scheduler: Scheduler, sample: int | None, seed: int, 
         if sample is not None:
             facts.findings.skip("golds and planted answers of the readiness check (--sample)")
             return
-        every = [example for split in task.splits for example in task.load(split)]
+        every = task.every()
         held_out = [example for split in ("test", "unseen") for example in context.held_out(split)]
         progress.say("golds and planted answers of the readiness check")
         facts.gold_faults = readiness.gold_faults(task, every, scheduler)

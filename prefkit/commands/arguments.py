@@ -58,26 +58,23 @@ def whole(least: int) -> Callable[[str], int]:
     return read
 
 
-def seconds(text: str) -> float:
-    """A time above 0 in seconds, as the `type` of an argument."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 600:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0 and up to 600")
-    return value
+def up_to(most: int, what: str = "number") -> Callable[[str], float]:
+    """A number above 0 and up to `most`, as the `type` of an argument; `what` is its name in the message."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not 0 < value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is no {what} above 0 and up to {most}")
+        return value
+
+    return read
 
 
-def share(text: str) -> float:
-    """A part above 0 and up to 1, as the `type` of an argument."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0 and up to 1")
-    return value
+seconds = up_to(600, "number of seconds")
+share = up_to(1)
 
 
 def recipe_options(parser: Parser) -> None:

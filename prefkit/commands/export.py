@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prefkit.commands.arguments import Parser
 from prefkit.errors import RunError
+from prefkit.files import ADAPTER_FILES
 
 if TYPE_CHECKING:
     from prefkit.recipe import Recipe
@@ -18,7 +19,6 @@ ABOUT = (
     "Write a run's trained adapter, or the model with the adapter merged into it, with a card: figures, how to load it, how to serve it."
 )
 EXAMPLE = "prefkit export runs/sql-gen-0123456789 my-sql-model --merged"
-ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
 
 def arguments(parser: Parser) -> None:

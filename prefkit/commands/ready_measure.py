@@ -70,7 +70,7 @@ class TaskCheck:
     @cached_property
     def every(self) -> list[Example]:
         """All questions of the task."""
-        return [example for split in self.task.splits for example in self.task.load(split)]
+        return self.task.every()
 
     @cached_property
     def faults(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prefkit.data.rollouts import _verdict_row
+from prefkit.data.rollouts import verdict_row
 from prefkit.errors import DataError
 from prefkit.names import nearest
 from prefkit.tasks.base import Example, Task
@@ -85,4 +85,4 @@ def judged(
                 }
             )  # fmt: skip
             checks.append(task.check(example, text, id=rows[-1]["id"]))
-    return rows, [_verdict_row(verdict) for verdict in scheduler.verify(checks)]
+    return rows, [verdict_row(verdict) for verdict in scheduler.verify(checks)]

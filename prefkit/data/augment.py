@@ -177,7 +177,7 @@ class _Asked:
     """The questions there are already: the user's own, and those made so far. Counts why a new one is left out."""
 
     def __init__(self, task: SqlTask, dropped: Counter[str]) -> None:
-        own = [example for split in task.splits for example in task.load(split)]
+        own = task.every()
         self._held_out = HeldOut(example for example in own if example.split != "train")
         self._questions = {tuple(words(example.question)) for example in own}
         self._dropped = dropped

@@ -14,7 +14,7 @@ from typing import Any
 
 from prefkit.data.mutate import Mutation, mutations
 from prefkit.data.pairs import Draft, Side, Tokenize
-from prefkit.data.rollouts import Request, Sampling, _row, _verdict_row
+from prefkit.data.rollouts import Request, Sampling, rollout_row, verdict_row
 from prefkit.tasks.sql import SqlTask
 from prefkit.tasks.sql_columns import Columns
 from prefkit.verify.extract import extract_sql
@@ -90,11 +90,11 @@ class HardNegatives:
             for number, ((mutation, text), answer_ids) in enumerate(zip(found, ids["answer_ids"], strict=True)):
                 request = Request(f"{draft.example.id}/{mutation.name}", draft.example, draft.messages, parent=parent)
                 answer = {"completion": text, "ids": answer_ids, "logprobs": [], "ended": True}
-                row = {**_row(self.stage, request, draft.prompt_ids, answer, str(number), sampling), "mutation": mutation.name}
+                row = {**rollout_row(self.stage, request, draft.prompt_ids, answer, str(number), sampling), "mutation": mutation.name}
                 rows.append(row)
                 owners.append(place)
                 checks.append(self.task.check(draft.example, text, id=row["id"]))
-        verdicts = [_verdict_row(verdict) for verdict in self.scheduler.verify(checks)]
+        verdicts = [verdict_row(verdict) for verdict in self.scheduler.verify(checks)]
         self.rollouts, self.verdicts = rows, verdicts
         sides: list[list[Side]] = [[] for _ in tried]
         for row, verdict, owner in zip(rows, verdicts, owners, strict=True):

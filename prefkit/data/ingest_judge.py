@@ -13,7 +13,7 @@ from typing import Any
 
 from prefkit.data.ingest_store import Row, Store
 from prefkit.data.redact import Redactor
-from prefkit.data.rollouts import _verdict_row
+from prefkit.data.rollouts import verdict_row
 from prefkit.progress import TaskProgress
 from prefkit.tasks.base import Example
 from prefkit.tasks.names import HELD_OUT, INGESTED
@@ -32,7 +32,7 @@ class Known:
     """The questions of a task, found by their id and by their words."""
 
     def __init__(self, task: SqlTask) -> None:
-        self.examples = {example.id: example for split in task.splits for example in task.load(split)}
+        self.examples = {example.id: example for example in task.every()}
         self.held_out = [example for example in self.examples.values() if example.split in HELD_OUT]
         # A question that stands in two splits counts as held out.
         ordered = sorted(self.examples.values(), key=lambda example: example.split in HELD_OUT)
@@ -156,7 +156,7 @@ def judge_answers(store: Store, known: Known, task: SqlTask, scheduler: Schedule
 
     redact = Redactor()  # what came out of the database may be somebody's address; this is no find in the log
     for verdict in scheduler.verify(checks()):
-        kept: dict[str, Any] = _verdict_row(verdict)
+        kept: dict[str, Any] = verdict_row(verdict)
         kept["feedback"] = kept["feedback"] and redact(kept["feedback"])
         values = (str(verdict.status), verdict.score, json.dumps(kept), int(verdict.id))
         store.do("UPDATE answers SET status = ?, score = ?, verdict = ? WHERE id = ?", *values)

@@ -19,13 +19,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from prefkit.data.instance_columns import Columns, Reference, columns_of, quoted, references
+from prefkit.data.instance_columns import Columns, Reference, columns_of, references
 from prefkit.data.instance_rows import Rows, choose
 from prefkit.errors import DatabaseError
 from prefkit.files import replacing
 from prefkit.sandbox.sql_tokens import tokenize
 from prefkit.sandbox.sqlite_guard import read_only_uri
-from prefkit.tasks.schema_text import connect
+from prefkit.tasks.schema_text import connect, quoted
 
 SHARE = 0.7
 MAX_ROWS = 5_000_000

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from prefkit.sandbox.sql_tokens import Token, tokenize, unquote
+from prefkit.tasks.schema_text import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,6 @@ class Columns:
 
     kept: tuple[str, ...]
     groups: tuple[tuple[str, ...], ...]
-
-
-def quoted(name: str) -> str:
-    """A name as SQL text, whatever is in it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def references(connection: sqlite3.Connection, table: str, schema: str = "main") -> list[Reference]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from prefkit.files import WEIGHTS
 from prefkit.hashing import hash_bytes, hash_value
 from prefkit.tasks.base import Example, Task
 from prefkit.verify.scheduler import Scheduler
@@ -46,7 +47,7 @@ def sealed(rows: Iterable[Row], columns: Iterable[str], **named: Any) -> list[Ro
 
 def adapter_hash(adapter: str | Path | None) -> str | None:
     """SHA-256 of an adapter's weights; None for the base model alone, and for a folder without weights."""
-    weights = Path(adapter) / "adapter_model.safetensors" if adapter else None
+    weights = Path(adapter) / WEIGHTS if adapter else None
     return hash_bytes(weights) if weights is not None and weights.is_file() else None
 
 

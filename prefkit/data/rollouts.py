@@ -19,6 +19,7 @@ from prefkit.data.partial import Partial
 from prefkit.hashing import hash_value
 from prefkit.tasks.base import Example, Message, Task
 from prefkit.verify.scheduler import Scheduler
+from prefkit.verify.verdict import Verdict
 
 Row = dict[str, Any]
 
@@ -100,12 +101,12 @@ def collect(
             for label, answer in zip(sampling.labels, answers[request.name]["answers"], strict=True)
         ]
         for verdict in scheduler.verify(checks):
-            verdicts[verdict.id] = _verdict_row(verdict)
+            verdicts[verdict.id] = verdict_row(verdict)
             seen += 1
             right += verdict.score == 1
         advance(len(results), {"right": round(right / max(seen, 1), 3)})
     rows = [
-        _row(stage, request, answers[request.name]["prompt_ids"], answer, label, sampling)
+        rollout_row(stage, request, answers[request.name]["prompt_ids"], answer, label, sampling)
         for request in requests
         for label, answer in zip(sampling.labels, answers[request.name]["answers"], strict=True)
     ]
@@ -157,7 +158,8 @@ def _id(stage: str, request: Request, label: str) -> str:
     return f"{stage}/{request.name}/{label}"
 
 
-def _row(stage: str, request: Request, prompt_ids: list[int], answer: Row, label: str, sampling: Sampling) -> Row:
+def rollout_row(stage: str, request: Request, prompt_ids: list[int], answer: Row, label: str, sampling: Sampling) -> Row:
+    """The row of one answer in rollouts/<stage>.parquet. `label`: `greedy`, or the number of the sample."""
     example, greedy = request.example, label == "greedy"
     return {
         "id": _id(stage, request, label),
@@ -183,7 +185,8 @@ def _row(stage: str, request: Request, prompt_ids: list[int], answer: Row, label
     }
 
 
-def _verdict_row(verdict) -> Row:
+def verdict_row(verdict: Verdict) -> Row:
+    """The row of one verdict in verdicts/<stage>.parquet."""
     row = verdict.to_dict()
     row["versions"] = json.dumps(row.get("versions") or {}, sort_keys=True)
     return row

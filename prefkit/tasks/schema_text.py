@@ -71,7 +71,7 @@ def _table_line(connections: list[sqlite3.Connection], table: str, values: bool)
     first = connections[0]
     targets = _targets(first, table)
     columns = []
-    for _, name, kind, *_ in first.execute(f"PRAGMA table_info({_quoted(table)})"):
+    for _, name, kind, *_ in first.execute(f"PRAGMA table_info({quoted(table)})"):
         text = as_written(first, name, table)
         if name in targets:
             text += f" -> {targets[name]}"
@@ -85,9 +85,9 @@ def _table_line(connections: list[sqlite3.Connection], table: str, values: bool)
 def _targets(connection: sqlite3.Connection, table: str) -> dict[str, str]:
     """Foreign key column -> "table.column" that it points to. A key that names no column points to the parent's primary key."""
     targets = {}
-    for _, place, parent, column, target, *_ in connection.execute(f"PRAGMA foreign_key_list({_quoted(table)})"):
+    for _, place, parent, column, target, *_ in connection.execute(f"PRAGMA foreign_key_list({quoted(table)})"):
         if target is None:
-            keys = {row[5]: row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(parent)})")}
+            keys = {row[5]: row[1] for row in connection.execute(f"PRAGMA table_info({quoted(parent)})")}
             target = keys.get(place + 1)
         if target is not None:
             targets[column] = f"{as_written(connection, parent)}.{as_written(connection, target, parent)}"
@@ -98,7 +98,7 @@ def _few_values(connections: list[sqlite3.Connection], table: str, column: str) 
     """The distinct texts of a column over all instances where they are few, short and no dates; else nothing."""
     found: set[str] = set()
     for connection in connections:
-        query = f"SELECT DISTINCT {_quoted(column)} FROM {_quoted(table)} WHERE {_quoted(column)} IS NOT NULL LIMIT {MAX_VALUES + 1}"
+        query = f"SELECT DISTINCT {quoted(column)} FROM {quoted(table)} WHERE {quoted(column)} IS NOT NULL LIMIT {MAX_VALUES + 1}"
         try:
             rows = connection.execute(query).fetchall()
         except sqlite3.Error:  # text that is not UTF-8 cannot stand in a prompt
@@ -114,7 +114,8 @@ def _few_values(connections: list[sqlite3.Connection], table: str, column: str) 
     return ["'" + value.replace("'", "''") + "'" if _LIST_MARKS.search(value) else value for value in sorted(found)]
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as SQL text, whatever is in it."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -122,8 +123,8 @@ def as_written(connection: sqlite3.Connection, name: str, table: str | None = No
     """The name of a table, or of a column of `table`, as a query has to write it: in quotes where SQLite takes it no other way."""
     if _PLAIN.fullmatch(name):
         try:
-            connection.execute(f"SELECT {name} FROM {_quoted(table)} LIMIT 0" if table else f"SELECT 1 FROM {name} LIMIT 0")
+            connection.execute(f"SELECT {name} FROM {quoted(table)} LIMIT 0" if table else f"SELECT 1 FROM {name} LIMIT 0")
             return name
         except sqlite3.Error:  # a reserved word
             pass
-    return _quoted(name)
+    return quoted(name)

@@ -59,6 +59,7 @@ class SqlTask:
                 raise DataError(f"question {example.id} asks of the database {example.database}, but there are: {known}.")
             self._examples[example.split].append(example)
         self._schemas: dict[str, str] = {}
+        self._template: str | None = None
 
     @classmethod
     def from_dataset(cls, folder: str | Path, cache: str | Path, values: bool = True, timeout_s: float = 2.0) -> SqlTask:
@@ -112,6 +113,10 @@ class SqlTask:
             raise DataError(f"{self.name} has no split {split}; there are: {', '.join(self.splits)}.")
         return list(self._examples[split])
 
+    def every(self) -> list[Example]:
+        """The questions of all splits."""
+        return [example for split in self.splits for example in self.load(split)]
+
     def schema(self, database: str) -> str:
         """The schema of one database as it stands in prompts."""
         if database not in self._schemas:
@@ -120,7 +125,12 @@ class SqlTask:
 
     @property
     def template(self) -> str:
-        """Of the first turn and of a correction, with marks in the places of what differs."""
+        """Of the first turn and of a correction, with marks in the places of what differs. Rows ask for it one by one."""
+        if self._template is None:
+            self._template = self._hash_of_wording()
+        return self._template
+
+    def _hash_of_wording(self) -> str:
         blank = copy(self)
         blank._schemas = {"{database}": "{schema}"}
         example = Example("{id}", "train", "{database}", 1, "{question}", "{gold}")

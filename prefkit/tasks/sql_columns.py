@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from prefkit.tasks.schema_text import _quoted, connect, table_names
+from prefkit.tasks.schema_text import connect, quoted, table_names
 
 MOST_VALUES = 20
 LONGEST_VALUE = 60
@@ -30,7 +30,7 @@ class Columns:
         connection = connect(self.databases[0])
         try:
             return {
-                table.lower(): tuple(row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})"))
+                table.lower(): tuple(row[1] for row in connection.execute(f"PRAGMA table_info({quoted(table)})"))
                 for table in table_names(connection)
             }
         finally:
@@ -45,8 +45,8 @@ class Columns:
         return self._values[key]
 
     def _read(self, table: str, column: str) -> set[str]:
-        name, found = _quoted(column), set()
-        query = f"SELECT DISTINCT {name} FROM {_quoted(table)} WHERE typeof({name}) = 'text' AND length({name}) <= ? LIMIT ?"
+        name, found = quoted(column), set()
+        query = f"SELECT DISTINCT {name} FROM {quoted(table)} WHERE typeof({name}) = 'text' AND length({name}) <= ? LIMIT ?"
         for path in self.databases:
             connection = connect(path)
             try:

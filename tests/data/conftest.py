@@ -117,7 +117,7 @@ def killed() -> type[BaseException]:
 @pytest.fixture
 def answered(task: SqlTask, examples: list[Example], scheduler: Scheduler) -> Callable[..., tuple[list[Row], list[Row]]]:
     """Rollouts and verdicts as if the model had given these answers: example id -> completions. What begins with `…` did not end."""
-    from prefkit.data.rollouts import _verdict_row
+    from prefkit.data.rollouts import verdict_row
 
     def make(answers: dict[str, list[str]], logprobs: dict[str, float] | None = None, **changes: Any) -> tuple[list[Row], list[Row]]:
         rows, checks = [], []
@@ -133,7 +133,7 @@ def answered(task: SqlTask, examples: list[Example], scheduler: Scheduler) -> Ca
                 }  # fmt: skip
                 rows.append(row)
                 checks.append(task.check(example, text, id=rows[-1]["id"]))
-        return rows, [_verdict_row(verdict) for verdict in scheduler.verify(checks)]
+        return rows, [verdict_row(verdict) for verdict in scheduler.verify(checks)]
 
     return make
 
