@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +14,21 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+# What other programs, or tests that were killed, have left there is none of ours.
+_IN_TMP_BEFORE = set(os.listdir("/tmp"))
+
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+@pytest.fixture(scope="session")
+def left_in_tmp() -> Callable[[str], list[str]]:
+    """(pattern) -> names in /tmp that match it and were not there when the tests began."""
+    return lambda pattern: sorted(set(fnmatch.filter(os.listdir("/tmp"), pattern)) - _IN_TMP_BEFORE)
 
 
 @pytest.fixture(scope="session")

@@ -19,16 +19,15 @@ import logging
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from prefkit.errors import DatabaseError
 from prefkit.sandbox.dsn import Dsn, from_environment, is_dsn
 from prefkit.sandbox.job import Answer, Job, SqlJob
 from prefkit.sandbox.limits import SqlLimits
+from prefkit.temporary import TemporaryFolder
 from prefkit.verify.databases import Databases, SchemaText
 from prefkit.verify.line_fields import beside, texts
 from prefkit.verify.sql_jobs import DuckdbJob, Fingerprint, PostgresLook
@@ -95,7 +94,7 @@ class _Files:
 
     def __init__(self) -> None:
         self._databases = Databases(self.suffixes)
-        self._made: tempfile.TemporaryDirectory | None = None
+        self._own = TemporaryFolder()
 
     @property
     def folder(self) -> str:
@@ -105,9 +104,7 @@ class _Files:
         self._databases.look_again()
 
     def close(self) -> None:
-        if self._made is not None:
-            self._made.cleanup()
-            self._made = None
+        self._own.close()
 
     @staticmethod
     def read(line: dict[str, Any], source: Source) -> tuple[Named, ...]:
@@ -137,12 +134,6 @@ class _Files:
         database = self._databases.find(path)
         return Found(database.path, database.stamp, database.problem)
 
-    def _own(self) -> Path:
-        """The folder of what is made here, which goes away at the end. Nobody else may enter it."""
-        if self._made is None:
-            self._made = tempfile.TemporaryDirectory(prefix="prefkit-")
-        return Path(self._made.name)
-
     def _once(self, schema: SchemaText, build: Callable[[SchemaText], Generator[SqlJob, Answer, Found]]) -> Once:
         return Once(
             ["schema", type(self).__name__, _hash(schema)],
@@ -166,7 +157,7 @@ class SqlitePlaces(_Files):
         result = (yield SqlJob("", (), SqlLimits(timeout_s=_BUILD_S), script=schema.sql)).last
         if result.status != "ok":
             return _failed(result)
-        path = self._own() / f"{_hash(schema)}.sqlite"
+        path = self._own.path / f"{_hash(schema)}.sqlite"
         path.write_bytes(base64.b64decode(result.image))
         return Found(str(path), "built")
 
@@ -184,7 +175,7 @@ class DuckdbPlaces(_Files):
     def folder(self) -> str:
         """A folder that any user may enter, since a worker may be one of its own, below one that nobody else may."""
         if not self._folder:
-            folder = self._own() / "files"
+            folder = self._own.path / "files"
             folder.mkdir()
             folder.chmod(0o755)
             self._folder = str(folder)

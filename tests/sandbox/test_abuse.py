@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,12 @@ def test_abuse(case: abuse.Case, who: str, tier: str) -> None:
 
 @pytest.mark.parametrize("tier", ["A", "B"])
 @pytest.mark.parametrize("who", WHO)
-def test_nothing_is_left_when_the_suite_ends(who: str, tier: str) -> None:
+def test_nothing_is_left_when_the_suite_ends(who: str, tier: str, left_in_tmp: Callable[[str], list[str]]) -> None:
     skip_where_impossible(who, tier)
     assert outcomes(who, tier)
     left = [name for name in os.listdir("/proc") if name.isdecimal() and _is_sandbox(name)]
     assert not left
-    assert not [name for name in os.listdir("/tmp") if name.startswith("prefkit-") and not name.startswith("prefkit-test-")]
+    assert [name for name in left_in_tmp("prefkit-*") if not name.startswith("prefkit-test-")] == []
 
 
 def _is_sandbox(pid: str) -> bool:

@@ -51,14 +51,14 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("sql", FORBIDDEN.values(), ids=FORBIDDEN.keys())
-def test_everything_but_reading_is_policy(run: Run, shop: Path, sql: str) -> None:
+def test_everything_but_reading_is_policy(run: Run, shop: Path, sql: str, left_in_tmp: Callable[[str], list[str]]) -> None:
     before = hashlib.sha256(shop.read_bytes()).digest()
     folder = sorted(os.listdir(shop.parent))
     result = run(sql)
     assert result.status == "policy", result
     assert hashlib.sha256(shop.read_bytes()).digest() == before
     assert sorted(os.listdir(shop.parent)) == folder
-    assert not list(Path("/tmp").glob("prefkit-*.sqlite"))
+    assert left_in_tmp("prefkit-*.sqlite") == []
     assert run("SELECT count(*) FROM sale").rows == [(3,)]
 
 

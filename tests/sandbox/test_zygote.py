@@ -312,8 +312,8 @@ def alive(pids: set[int]) -> set[int]:
 
 
 @pytest.mark.parametrize("whom", ["parent", "worker"])
-def test_nothing_survives_a_kill(whom: str, pool: WorkerPool) -> None:
-    folders = set(os.listdir("/tmp"))
+def test_nothing_survives_a_kill(whom: str, pool: WorkerPool, left_in_tmp: Callable[[str], list[str]]) -> None:
+    before = left_in_tmp("prefkit-*")
     parent = subprocess.Popen([sys.executable, "-c", PARENT, pool.tiers["zygote"], str(ROOT)], stdout=subprocess.PIPE, text=True)
     try:
         assert parent.stdout is not None and parent.stdout.readline() == "running\n"
@@ -332,7 +332,7 @@ def test_nothing_survives_a_kill(whom: str, pool: WorkerPool) -> None:
         parent.wait()
         parent.stdout.close()  # type: ignore[union-attr]
     end = time.monotonic() + WAIT_S
-    while (left := [name for name in set(os.listdir("/tmp")) - folders if name.startswith("prefkit-")]) and time.monotonic() < end:
+    while (left := set(left_in_tmp("prefkit-*")).difference(before)) and time.monotonic() < end:
         time.sleep(0.02)
     assert not left
 

@@ -147,7 +147,7 @@ OWN = {
 }
 
 
-def test_statuses_and_reasons(judge: Judge, base: Line, engine: str) -> None:
+def test_statuses_and_reasons(judge: Judge, base: Line, engine: str, left_in_tmp: Callable[[str], list[str]]) -> None:
     wanted = ANSWERS | OWN[engine]
     verdicts = judge(*(base | {"answer": answer} for answer in wanted))
     assert dict(zip(wanted, short(verdicts), strict=True)) == wanted
@@ -155,7 +155,7 @@ def test_statuses_and_reasons(judge: Judge, base: Line, engine: str) -> None:
     assert all((verdict["feedback"] is None) == (verdict["status"] == "PASS") for verdict in verdicts)
     assert {verdict["tier"] for verdict in verdicts} == {code_tier("B") if engine == "duckdb" else "P"}
     assert {verdict["versions"]["judge"] for verdict in verdicts} == {"sql-compare/1"}
-    assert not list(Path("/tmp").glob("prefkit-copy*"))
+    assert left_in_tmp("prefkit-copy*") == []
 
 
 def test_49_endless_queries_time_out_and_the_next_is_judged(judge: Judge, base: Line, engine: str) -> None:

@@ -41,7 +41,10 @@ def statuses(output: str) -> list[tuple[str, str, str]]:
     return [(verdict["id"], verdict["status"], verdict["reason"]) for verdict in map(json.loads, output.splitlines())]
 
 
-def test_killed_it_leaves_nothing_behind_and_goes_on_from_the_cache(tmp_path: Path) -> None:
+def test_killed_it_leaves_nothing_behind_and_goes_on_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "temporary"
+    own.mkdir()
+    monkeypatch.setenv("TMPDIR", str(own))
     file, cache = tmp_path / "lines.jsonl", tmp_path / "cache.sqlite"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines()))
     undisturbed = subprocess.run(command(file, tmp_path / "other.sqlite"), capture_output=True, text=True, check=True).stdout
@@ -63,4 +66,5 @@ def test_killed_it_leaves_nothing_behind_and_goes_on_from_the_cache(tmp_path: Pa
 
     again = subprocess.run(command(file, cache), capture_output=True, text=True, check=True).stdout
     assert statuses(again) == statuses(undisturbed)
+    assert os.listdir(own) == []
     assert any(json.loads(line)["cached"] for line in again.splitlines())
