@@ -52,11 +52,16 @@ def in_turns(cases: Mapping[str, Case], rounds: int, unit: str) -> dict[str, Any
 
 
 def finish(name: str, settings: Mapping[str, Any], figures: Mapping[str, Any], file: Path | None) -> None:
-    """Print a table of the figures, and write them with the machine and the versions."""
+    """Print a table of the figures, and save them."""
     print(f"{name}: {', '.join(f'{key} {value}' for key, value in settings.items())}")
     for case, values in figures.items():
         rate, unit = next((value, key) for key, value in values.items() if key.endswith("_per_second"))
         print(f"  {case:44s} {rate:9.2f} {unit.removesuffix('_per_second')}/s   x {values['ratio']:.2f}")
+    save(name, settings, figures, file)
+
+
+def save(name: str, settings: Mapping[str, Any], figures: Mapping[str, Any], file: Path | None) -> None:
+    """Write the figures, where a file is named, with the machine and the versions."""
     if file:
         packages = {package: version(package) for package in ("torch", "transformers", "trl", "peft")}
         machine = {"processor": processor(), "cores": cores(), "system": platform.platform()}

@@ -48,7 +48,7 @@ PYTHON = {
     "import socket\ndef f(x): socket.create_connection(('127.0.0.1', 9 + 0 * {i}))": "POLICY",
     "def f(x):\n    while True: print('x' * 100_000 + '{i}')": "LIMIT", "def f(x): return bytearray(1 << 40) + b'{i}'": "LIMIT",
     "import os\ndef f(x):\n    while True: os.fork(); {i}": "LIMIT|TIMEOUT",
-    "import os\ndef f(x):\n    os.mkdir('d{i}'); open('d{i}/f', 'w').close(); os.chmod('d{i}', 0)\n    return x + 1": "PASS",
+    "import os\ndef f(x):\n    d = f'd{i}-{x}'; os.mkdir(d); open(d + '/f', 'w').close(); os.chmod(d, 0)\n    return x + 1": "PASS",
     "import os\ndef f(x):\n    if os.fork() == 0:\n        os.setsid()\n        while True: pass\n    return x + 1 + 0 * {i}": "PASS",
     "open('/usr/prefkit-soak-{i}', 'w')\ndef f(x): return x + 1": "POLICY|CRASH",
 }  # fmt: skip
