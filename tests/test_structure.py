@@ -24,7 +24,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From the bottom to the top: a file imports only from what stands before its own package, or from its own package.
 # fmt: off
 ORDER = [
-    "errors", "names", "files", "hashing", "memory", "statistics", "resources", "progress", "runfolder",
+    "errors", "names", "files", "hashing", "memory", "temporary", "statistics", "resources", "progress", "runfolder",
     "sandbox", "verify", "tasks", "models", "data", "train", "evaluate", "report", "scale",
     "recipe_text", "recipe_messages", "recipe_fields", "recipe", "context", "lineage", "stages", "selection", "pipeline", "audit",
     "commands",
