@@ -60,7 +60,28 @@ class BlockSampler(Sampler[int]):
         return iter([index for block in blocks for index in block] + rest)
 
 
-class PairTrainer(DPOTrainer):
+class _EpochForSampler:
+    """Tells the sampler which epoch it draws, also where training goes on in the middle of one.
+
+    There accelerate wraps the batches of each rank once more, to skip the first ones, and its `set_epoch` does not get through: the resumed
+    epoch had the order of the first.
+    """
+
+    _drawn_from: Any = None
+
+    def _get_train_sampler(self, *arguments) -> Sampler[int]:
+        self._drawn_from = self._make_sampler(*arguments)
+        return self._drawn_from
+
+    def _run_epoch(self, *arguments, epoch: int, **named):
+        self._drawn_from.set_epoch(epoch)
+        return super()._run_epoch(*arguments, epoch=epoch, **named)  # type: ignore[misc]
+
+    def _make_sampler(self, *arguments) -> Sampler[int]:
+        raise NotImplementedError
+
+
+class PairTrainer(_EpochForSampler, DPOTrainer):
     """DPOTrainer over rows that are tokenised already (prompt_ids, chosen_ids, rejected_ids), drawn in blocks of one group.
 
     TRL tokenises conversations itself, prompt and prompt + answer apart, and then looks for where they part; with token ids of our own the
@@ -102,7 +123,7 @@ class PairTrainer(DPOTrainer):
             logps[:, differ] = torch.stack(found).float()
         return logps[0], logps[1]
 
-    def _get_train_sampler(self, *_args) -> Sampler[int]:
+    def _make_sampler(self, *_args) -> Sampler[int]:
         return BlockSampler(self._groups, self._block, self.args.seed)
 
 
@@ -122,7 +143,7 @@ class PromptSampler(RepeatSampler):
         self.generator.manual_seed(self.seed + epoch)
 
 
-class GroupTrainer(GRPOTrainer):
+class GroupTrainer(_EpochForSampler, GRPOTrainer):
     """GRPOTrainer that samples with `sampler` and keeps the answers of a prompt in one micro-batch, where they share its computation.
 
     `negatives` weighs the answers below their group's mean. What is pushed away from goes anywhere; what is pulled towards is right. From a
@@ -138,8 +159,8 @@ class GroupTrainer(GRPOTrainer):
         self._sampler, self._negatives = sampler, negatives
         super().__init__(*args, **kwargs)
 
-    def _get_train_sampler(self, dataset=None) -> Sampler[int]:
-        stock = super()._get_train_sampler(dataset)
+    def _make_sampler(self, *arguments) -> Sampler[int]:
+        stock: Any = GRPOTrainer._get_train_sampler(self, *arguments)
         names = ("data_source", "mini_repeat_count", "batch_size", "repeat_count", "shuffle", "seed")
         return PromptSampler(**{name: getattr(stock, name) for name in names})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -87,9 +88,8 @@ def start(folder: Path, overrides: tuple[str, ...]) -> subprocess.Popen[bytes]:
 def kill_after(folder: Path, seconds: float, overrides: tuple[str, ...]) -> str:
     """Start or go on, kill after `seconds` with everything that belongs to it, and say which stage it was in."""
     process = start(folder, overrides)
-    time.sleep(seconds)
-    if process.poll() is not None:
-        assert process.returncode == 0, log_of(folder)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        assert process.wait(seconds) == 0, log_of(folder)
         return "the end"
     family = psutil.Process(process.pid).children(recursive=True)
     os.kill(process.pid, signal.SIGKILL)

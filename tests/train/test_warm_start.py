@@ -233,3 +233,31 @@ def test_a_4_bit_base_trains_an_adapter_in_float32_from_its_exact_weights(
     monkeypatch.setattr(guard, "upcast_trainable", lambda *_: 0)
     with pytest.raises(GuardError, match="the policy does not start from"):
         run("unguarded", spec=spec, adapter=start_adapter)
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_two_processes_go_on_in_the_middle_of_an_epoch(
+    epoch: int, tiny_spec: dict[str, str], pairs: Path, tmp_path: Path, weights: Callable, difference: Callable
+) -> None:
+    """Two steps an epoch; stopped in the second step of the one that `epoch` numbers from 0."""
+    from prefkit.scale.workers import Workers
+
+    last = 2 * epoch + 1
+    settings = {**SETTINGS, "epochs": 3, "batch": 2, "learning_rate": 1e-2, "save_every": 1}
+
+    def train(into: str, stop: int = 0) -> None:
+        def report(event: dict) -> None:
+            if stop and event["progress"] >= stop:
+                raise KeyboardInterrupt
+
+        arguments = {"model": tiny_spec, "lora": LORA, "adapter": None, "pairs": str(pairs), "output": str(tmp_path / into)}
+        with Workers(tmp_path / "logs", 2) as workers:
+            workers.run_all("warm_start", {**arguments, "settings": settings, "seed": 5}, report)
+
+    train("whole")
+    with pytest.raises(KeyboardInterrupt):
+        train("killed", stop=last + 1)
+    kept = [step for step, _ in whole_checkpoints(tmp_path / "killed")]
+    assert kept and kept[-1] == last
+    train("killed")
+    assert difference(weights(tmp_path / "whole/adapter"), weights(tmp_path / "killed/adapter")) < 1e-5
