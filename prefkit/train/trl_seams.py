@@ -64,21 +64,12 @@ class _EpochForSampler:
     """Tells the sampler which epoch it draws, also where training goes on in the middle of one.
 
     There accelerate wraps the batches of each rank once more, to skip the first ones, and its `set_epoch` does not get through: the resumed
-    epoch had the order of the first.
+    epoch had the order of the first. So it is told before that.
     """
 
-    _drawn_from: Any = None
-
-    def _get_train_sampler(self, *arguments) -> Sampler[int]:
-        self._drawn_from = self._make_sampler(*arguments)
-        return self._drawn_from
-
-    def _run_epoch(self, *arguments, epoch: int, **named):
-        self._drawn_from.set_epoch(epoch)
-        return super()._run_epoch(*arguments, epoch=epoch, **named)  # type: ignore[misc]
-
-    def _make_sampler(self, *arguments) -> Sampler[int]:
-        raise NotImplementedError
+    def _run_epoch(self, *arguments, epoch: int, train_dataloader: Any, **named):
+        train_dataloader.set_epoch(epoch)
+        return super()._run_epoch(*arguments, epoch=epoch, train_dataloader=train_dataloader, **named)  # type: ignore[misc]
 
 
 class PairTrainer(_EpochForSampler, DPOTrainer):
@@ -123,7 +114,7 @@ class PairTrainer(_EpochForSampler, DPOTrainer):
             logps[:, differ] = torch.stack(found).float()
         return logps[0], logps[1]
 
-    def _make_sampler(self, *_args) -> Sampler[int]:
+    def _get_train_sampler(self, *_args) -> Sampler[int]:
         return BlockSampler(self._groups, self._block, self.args.seed)
 
 
@@ -159,8 +150,8 @@ class GroupTrainer(_EpochForSampler, GRPOTrainer):
         self._sampler, self._negatives = sampler, negatives
         super().__init__(*args, **kwargs)
 
-    def _make_sampler(self, *arguments) -> Sampler[int]:
-        stock: Any = GRPOTrainer._get_train_sampler(self, *arguments)
+    def _get_train_sampler(self, dataset=None) -> Sampler[int]:
+        stock = super()._get_train_sampler(dataset)
         names = ("data_source", "mini_repeat_count", "batch_size", "repeat_count", "shuffle", "seed")
         return PromptSampler(**{name: getattr(stock, name) for name in names})
 
