@@ -185,6 +185,7 @@ class Select(Group):
 
     candidates: int = Field(default=3, ge=1, le=100, description="checkpoints that are compared")
     metric: Literal["greedy", "samples", "both"] = Field(default="both", description="what they are compared by")
+    k: int = Field(default=8, ge=1, le=256, description="sampled answers for each validation question")
 
 
 class Evaluate(Group):

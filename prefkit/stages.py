@@ -239,6 +239,7 @@ def train_calibrate(context: Context) -> Row:
             "name": example.id,
             "messages": task.prompt(example),
             "golds": list(example.golds),
+            "database": example.database,
             "databases": [str(path) for path in task.databases[example.database]],
         }
         for example in examples

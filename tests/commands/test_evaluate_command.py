@@ -16,7 +16,8 @@ from prefkit.runfolder import RunFolder
 
 
 def _job(target: str, **options: Any) -> evaluate.Job:
-    return evaluate.job_of(SimpleNamespace(**{"target": target, "task": None, "limit": None, "model": None, "to": None, **options}))
+    nothing = dict.fromkeys(("task", "limit", "k", "model", "to"))
+    return evaluate.job_of(SimpleNamespace(**{"target": target, **nothing, **options}))
 
 
 def test_a_run_is_measured_with_all_its_policies_on_all_questions(finished: RunFolder) -> None:
@@ -28,6 +29,9 @@ def test_a_run_is_measured_with_all_its_policies_on_all_questions(finished: RunF
     assert job.folder == Path("run/evaluation-full")
     limited = _job("run", limit=7)
     assert limited.recipe.limits.test == 7 and limited.folder == Path("run/evaluation-7")
+    more = _job("run", k=9)
+    assert (more.recipe.evaluate.k, more.folder) == (9, job.folder)
+    assert evaluate.identity(more) != evaluate.identity(job), "more samples are another evaluation"
 
 
 def test_a_run_that_has_not_chosen_yet_is_a_message(finished: RunFolder) -> None:

@@ -174,55 +174,47 @@ def test_the_epoch_reaches_the_sampler_through_accelerate(processes: int) -> Non
         assert sorted(index for epochs in seen for batch in epochs[epoch] for index in batch) == list(range(16))
 
 
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=100, deadline=None)
+def test_prompts_are_drawn_in_the_order_of_blocks_as_often_as_trl_repeats_them(numbers: list[int], block: int, blocks: int, k: int) -> None:
+    from trl.trainer.utils import RepeatSampler
+
+    from prefkit.train.trl_seams import BlockSampler, PromptSampler
+
+    groups = [f"database {number}" for number in numbers]
+    stock = RepeatSampler(groups, mini_repeat_count=k, batch_size=block * blocks, repeat_count=2, seed=3)
+    sampler = PromptSampler(stock, groups, block)
+    order = list(BlockSampler(groups, block, 3))
+    drawn = list(sampler)
+    assert len(drawn) == len(stock) == len(sampler)
+    steps = [order[start : start + block * blocks] for start in range(0, len(order), block * blocks)]
+    assert drawn == [index for step in steps if len(step) == block * blocks for _ in range(2) for index in step for _ in range(k)]
+
+
 def test_prompts_come_in_an_order_that_seed_and_epoch_decide() -> None:
     """TRL's own sampler begins a resumed run with the order of the first epoch."""
     from trl.trainer.utils import RepeatSampler
 
     from prefkit.train.trl_seams import PromptSampler
 
-    arguments = {"mini_repeat_count": 2, "batch_size": 2, "repeat_count": 1, "shuffle": True, "seed": 3}
-    sampler = PromptSampler(range(6), **arguments)
-    first = list(sampler)
-    assert first == list(RepeatSampler(range(6), **arguments))
-    assert sorted(first) == sorted([*range(6)] * 2)
-    orders = []
-    for epoch in (0, 1, 2):
+    groups = ["a", "b"] * 6
+
+    def order(seed: int, epoch: int) -> tuple[int, ...]:
+        sampler = PromptSampler(RepeatSampler(groups, mini_repeat_count=2, batch_size=2, seed=seed), groups, 2)
         sampler.set_epoch(epoch)
-        orders.append(list(sampler))
-    assert orders[0] == first
-    assert orders[0] != orders[1] != orders[2]
-    resumed = PromptSampler(range(6), **arguments)
-    resumed.set_epoch(2)
-    assert list(resumed) == orders[2]
+        return tuple(sampler)
 
-
-def test_permuting_moves_whole_groups_and_all_columns_alike() -> None:
-    import torch
-
-    from prefkit.train.trl_seams import permute_groups
-
-    rows = torch.arange(12)
-    batch = {"ids": torch.stack([rows, rows + 100], 1), "advantages": rows.float(), "count": torch.tensor(5.0), "none": None, "number": 7}
-    moved = permute_groups(batch, 4, seed=0)
-    order = moved["advantages"].long()
-    assert order.tolist() != rows.tolist()
-    assert sorted(order.tolist()) == rows.tolist()
-    assert (order.view(3, 4) - order.view(3, 4)[:, :1]).tolist() == [[0, 1, 2, 3]] * 3
-    assert order.view(3, 4)[:, 0].remainder(4).tolist() == [0, 0, 0]
-    assert torch.equal(moved["ids"], torch.stack([order, order + 100], 1))
-    assert (moved["count"], moved["none"], moved["number"]) == (batch["count"], None, 7)
-    torch.manual_seed(99)
-    assert torch.equal(permute_groups(batch, 4, seed=0)["ids"], moved["ids"]), "nothing but the seed decides"
-    assert len({tuple(permute_groups(batch, 4, seed)["ids"][:, 0].tolist()) for seed in range(20)}) > 3
+    assert len({order(seed, epoch) for seed in (0, 1) for epoch in range(3)}) == 6
+    assert order(1, 2) == order(1, 2)
 
 
 def test_trl_has_its_own_shuffle_back_afterwards() -> None:
     from trl.trainer import grpo_trainer
 
-    from prefkit.train.trl_seams import _shuffling_whole_groups
+    from prefkit.train.trl_seams import _in_the_order_drawn
 
     stock = vars(grpo_trainer)["shuffle_sequence_dict"]
-    with pytest.raises(RuntimeError, match="stopped"), _shuffling_whole_groups(4, 0):
+    with pytest.raises(RuntimeError, match="stopped"), _in_the_order_drawn():
         assert vars(grpo_trainer)["shuffle_sequence_dict"] is not stock
         raise RuntimeError("stopped")
     assert vars(grpo_trainer)["shuffle_sequence_dict"] is stock
