@@ -15,7 +15,7 @@ from prefkit.models.generate import sample, stream_seed
 from prefkit.models.load import LoraSpec, MergedCopy, ModelSpec, compute_dtype, end_ids
 from prefkit.train import guard
 from prefkit.train.checkpoints import latest_checkpoint
-from prefkit.train.training import micro_batch, quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
+from prefkit.train.training import micro_batch, ranks, save_adapter, trainable_policy, training_arguments
 
 # Few steps on few groups: each is noisy, so the first are small, and the last settle.
 SCHEDULE = {"scheduler": "linear", "warmup_ratio": 0.2}
@@ -36,8 +36,7 @@ def run(
     """Calibrate and save the adapter into `output`/adapter, with a candidate every `save_every` steps as `output`/candidates/step-N.
 
     Args: adapter: the start and the reference; prompts: {"name", "messages", "golds", "database" (its name), "databases" (its files)};
-    settings: steps, prompts, k, learning_rate, beta, temperature, loss_type, scale_rewards, negatives, save_every, max_new_tokens,
-    timeout_s, mix.
+    settings: those of the recipe's calibrate, and max_new_tokens, timeout_s, mix.
     Returns the figures steps, tokens, reward_first, reward_last, kl_last, groups_with_signal, changed_share, start_difference.
     """
     from trl.trainer.grpo_config import GRPOConfig
@@ -45,7 +44,6 @@ def run(
     from prefkit.train.callbacks import CandidateCallback, MemoryCallback, MetricsCallback
     from prefkit.train.trl_seams import GroupTrainer
 
-    quiet_datasets()
     guard.refuse_vllm_on_4bit(model["quantization"], use_vllm=False)
     spec, folder = ModelSpec(**model), Path(output)
     policy, tokenizer, shared = trainable_policy(spec, adapter, LoraSpec(), seed)
@@ -68,7 +66,8 @@ def run(
         )
         sampler.trainer = trainer
         guard.before_training(trainer.model, adapter, start)
-        guard.check_reference(difference := start_difference(trainer, tokenizer, prompts[0]["messages"]))
+        difference = start_difference(trainer, tokenizer, prompts[0]["messages"])
+        guard.check_reference(difference)
         trainer.train(resume_from_checkpoint=latest_checkpoint(folder))
     save_adapter(trainer, folder / "adapter")
     return {

@@ -53,6 +53,7 @@ def trainable_policy(spec: ModelSpec, adapter: str | None, lora: LoraSpec, seed:
     from prefkit.train.shared_prefix import share_prefixes
     from prefkit.train.trl_seams import fit_head_to_processor
 
+    quiet_datasets()
     rollout_job.forget()
     base, tokenizer = load_base(spec)
     unshared = share_prefixes(base)

@@ -167,7 +167,8 @@ class GroupTrainer(_EpochForSampler, GRPOTrainer):
         super().__init__(*args, **kwargs)
 
     def _get_train_sampler(self, dataset=None) -> Sampler[int]:
-        return PromptSampler(super()._get_train_sampler(dataset), self._groups, self._block)
+        stock: Any = super()._get_train_sampler(dataset)
+        return PromptSampler(stock, self._groups, self._block)
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
         return self._sampler(prompt_ids, num_generations)

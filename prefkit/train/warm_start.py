@@ -16,7 +16,7 @@ from prefkit.errors import DataError
 from prefkit.models.load import LoraSpec, ModelSpec, compute_dtype
 from prefkit.train import guard
 from prefkit.train.checkpoints import latest_checkpoint
-from prefkit.train.training import micro_batch, on_processor, quiet_datasets, ranks, save_adapter, trainable_policy, training_arguments
+from prefkit.train.training import micro_batch, on_processor, ranks, save_adapter, trainable_policy, training_arguments
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -41,7 +41,6 @@ def run(
     from prefkit.train.callbacks import MemoryCallback, MetricsCallback
     from prefkit.train.trl_seams import PairTrainer
 
-    quiet_datasets()
     spec, folder = ModelSpec(**model), Path(output)
     policy, tokenizer, shared = trainable_policy(spec, adapter, LoraSpec(**lora), seed)
     rows = read_pairs(pairs, folder / "rows", likelihood=settings["nll"] > 0)

@@ -216,7 +216,8 @@ def test_a_forward_holds_whole_groups_of_one_database(run: Run, monkeypatch: pyt
     compute = GroupTrainer.compute_loss
 
     def watched(self: GroupTrainer, model: Any, inputs: dict, *rest: Any, **named: Any) -> Any:
-        seen.append(self.processing_class.batch_decode(inputs["prompt_ids"], skip_special_tokens=True))
+        tokenizer: Any = self.processing_class
+        seen.append(tokenizer.batch_decode(inputs["prompt_ids"], skip_special_tokens=True))
         return compute(self, model, inputs, *rest, **named)
 
     monkeypatch.setattr(GroupTrainer, "compute_loss", watched)
@@ -225,7 +226,7 @@ def test_a_forward_holds_whole_groups_of_one_database(run: Run, monkeypatch: pyt
     for texts in seen:
         groups = [set(texts[start : start + 4]) for start in range(0, len(texts), 4)]
         assert all(len(group) == 1 for group in groups), "the answers of one prompt stay together"
-        assert len({text.split()[-2] for group in groups for text in group}) == 1, "and prompts of one database do"
+        assert len({text.split("user\n")[1][0] for group in groups for text in group}) == 1, "and so do the prompts of one database"
     assert len({text for texts in seen for text in texts}) == 12, "two steps of six ask all twelve"
 
 
