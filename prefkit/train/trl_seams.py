@@ -76,7 +76,20 @@ class _EpochForSampler:
         return super()._run_epoch(*arguments, epoch=epoch, train_dataloader=train_dataloader, **named)  # type: ignore[misc]
 
 
-class PairTrainer(_EpochForSampler, DPOTrainer):
+class _FirstStepTeaches:
+    """Moves the course of the learning rate on by one step. transformers' begins its warm-up at 0: the first batch would teach nothing, and
+    a round of one step nothing at all, unseen."""
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
+        scheduler = super().create_scheduler(num_training_steps + 1, optimizer)  # type: ignore[misc]
+        scheduler.lr_lambdas = [lambda step, course=course: course(step + 1) for course in scheduler.lr_lambdas]
+        for group, base, course in zip(scheduler.optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True):
+            group["lr"] = base * course(0)
+        scheduler._last_lr = [group["lr"] for group in scheduler.optimizer.param_groups]
+        return scheduler
+
+
+class PairTrainer(_EpochForSampler, _FirstStepTeaches, DPOTrainer):
     """DPOTrainer over rows that are tokenised already (prompt_ids, chosen_ids, rejected_ids), drawn in blocks of one group.
 
     TRL tokenises conversations itself, prompt and prompt + answer apart, and then looks for where they part; with token ids of our own the
@@ -144,7 +157,7 @@ class PromptSampler(RepeatSampler):
         return (order[index] for index in super().__iter__())
 
 
-class GroupTrainer(_EpochForSampler, GRPOTrainer):
+class GroupTrainer(_EpochForSampler, _FirstStepTeaches, GRPOTrainer):
     """GRPOTrainer that samples with `sampler` and keeps what shares computation in one micro-batch: the answers of a prompt, and `block`
     prompts of one group (a database).
 

@@ -98,12 +98,16 @@ def test_it_starts_at_its_reference_and_moves_towards_the_reward(run: Run, repor
     assert report.values("kl")[0] == pytest.approx(0, abs=1e-6)
     assert report.values("kl")[-1] > 1e-3
     rewards = report.values("reward")
-    assert sum(rewards[-4:]) / 4 > sum(rewards[:2]) / 2 + 0.2
+    assert sum(rewards[-4:]) / 4 > 0.65, "a random model is right half of the time"
     assert (figures["steps"], figures["reward_last"]) == (16, pytest.approx(rewards[-1]))
     assert figures["changed_share"] > 0.95
     assert figures["groups_with_signal"] > 0.2
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["adapter", "candidates"]
     assert sorted(path.name for path in (tmp_path / "out/candidates").iterdir()) == ["step-16", "step-8"]
+
+
+def test_the_only_step_teaches(run: Run) -> None:
+    assert run(steps=1)["changed_share"] > 0.9
 
 
 def test_learning_rate_0_changes_nothing(run: Run, tmp_path: Path, start_adapter: Path, weights: Callable, difference: Callable) -> None:

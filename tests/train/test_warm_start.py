@@ -83,6 +83,19 @@ def test_it_learns_four_pairs_by_heart(run: Run, reports: Reports, tmp_path: Pat
     assert not whole_checkpoints(tmp_path / "out")
 
 
+@pytest.mark.parametrize("scheduler", ["linear", "cosine", "constant", "constant_with_warmup"])
+@pytest.mark.parametrize("epochs", [1, 2, 7])
+def test_every_step_teaches_also_the_only_one(scheduler: str, epochs: int, run: Run, reports: Reports) -> None:
+    """transformers begins a warm-up with rate 0, so a round of one step had none."""
+    report = reports()
+    figures = run(report=report, scheduler=scheduler, epochs=epochs, warmup_ratio=0.5, learning_rate=1e-2)
+    rates = report.values("learning_rate")
+    assert figures["steps"] == len(rates) == epochs
+    assert min(rates) > 0
+    assert max(rates) == pytest.approx(1e-2)
+    assert figures["changed_share"] > 0.2
+
+
 def test_learning_rate_0_changes_nothing(run: Run, reports: Reports, tmp_path: Path, weights: Callable) -> None:
     report = reports()
     figures = run(report=report, learning_rate=0.0, epochs=3)
