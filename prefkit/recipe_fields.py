@@ -187,6 +187,16 @@ class Select(Group):
     metric: Literal["greedy", "samples", "both"] = Field(default="both", description="what they are compared by")
     k: int = Field(default=8, ge=1, le=256, description="sampled answers for each validation question")
 
+    @property
+    def greedy(self) -> bool:
+        """Whether the metric needs the greedy answer."""
+        return self.metric != "samples"
+
+    @property
+    def samples(self) -> int:
+        """How many sampled answers to a question the metric needs."""
+        return 0 if self.metric == "greedy" else self.k
+
 
 class Evaluate(Group):
     """How base, warm start and calibrated model are measured. Greedy answers are always measured too."""

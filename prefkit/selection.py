@@ -64,8 +64,8 @@ def _validate(context: Context, candidates: dict[str, str | None], known: dict[s
 
 def _validation_answers(context: Context, name: str, adapter: str | None, examples: Sequence[Example]) -> list[Row]:
     """Answer rows of one candidate, as many as the metric needs."""
-    metric, k = context.recipe.select.metric, context.recipe.select.k
-    sampling = context.sampling(adapter, 0 if metric == "greedy" else k, 1.0, greedy=metric != "samples")
+    select = context.recipe.select
+    sampling = context.sampling(adapter, select.samples, 1.0, greedy=select.greedy)
     answers = context.answer(f"{context.stage}/{name}", first_turn(context.task, examples), sampling, stream="validation")
     context.one_kind(answers[1], "the choice on validation")
     return answer_rows(name, [answer_row(*pair) for pair in zip(*answers, strict=True)], examples)

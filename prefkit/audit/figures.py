@@ -273,5 +273,5 @@ def _written_totals(facts: Facts) -> dict[str, int]:
 def validation_complete(facts: Facts, stage: str, answers: Answers) -> None:
     """Every candidate answered every validation question."""
     if facts.context is not None and facts.recipe is not None and answers.rows:
-        metric, k = facts.recipe.select.metric, facts.recipe.select.k
-        check_complete(facts, answers, facts.context.held_out("validation"), greedy=metric != "samples", k=0 if metric == "greedy" else k)
+        select = facts.recipe.select
+        check_complete(facts, answers, facts.context.held_out("validation"), greedy=select.greedy, k=select.samples)

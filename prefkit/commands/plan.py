@@ -87,7 +87,7 @@ def work_of(name: str, context: Context) -> Work:
     recipe = context.recipe
     kind, _, number = name.rpartition("-")
     validation = len(context.held_out("validation"))
-    both = {"greedy": 1, "samples": recipe.select.k, "both": 1 + recipe.select.k}[recipe.select.metric]
+    both = recipe.select.greedy + recipe.select.samples
     if name == "readiness":
         questions = len(context.parts.readiness)
         return Work(questions, questions * READINESS_K)

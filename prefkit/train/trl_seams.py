@@ -46,22 +46,18 @@ class BlockSampler(Sampler[int]):
         return len(self.groups)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(in_blocks(self.groups, self.block, torch.Generator().manual_seed(self.seed * 1000 + self.epoch)))
-
-
-def in_blocks(groups: list[str], block: int, generator: torch.Generator) -> list[int]:
-    """The indices of `groups` in shuffled blocks of `block` from one group. What fills none comes last, sorted by group: no index is left
-    out."""
-    by_group: dict[str, list[int]] = {}
-    for index in torch.randperm(len(groups), generator=generator).tolist():
-        by_group.setdefault(groups[index], []).append(index)
-    full, rest = [], []
-    for rows in by_group.values():
-        cut = len(rows) - len(rows) % block
-        full += [rows[start : start + block] for start in range(0, cut, block)]
-        rest += rows[cut:]
-    order = torch.randperm(len(full), generator=generator).tolist()
-    return [row for index in order for row in full[index]] + rest
+        generator = torch.Generator().manual_seed(self.seed * 1000 + self.epoch)
+        by_group: dict[str, list[int]] = {}
+        for index in torch.randperm(len(self.groups), generator=generator).tolist():
+            by_group.setdefault(self.groups[index], []).append(index)
+        full, rest = [], []
+        for rows in by_group.values():
+            cut = len(rows) - len(rows) % self.block
+            full += [rows[start : start + self.block] for start in range(0, cut, self.block)]
+            rest += rows[cut:]
+        blocks = [full[index] for index in torch.randperm(len(full), generator=generator).tolist()]
+        # What does not fill a block comes last, still sorted by group: no row is left out.
+        return iter([index for block in blocks for index in block] + rest)
 
 
 class _EpochForSampler:
